@@ -9,8 +9,8 @@ enum { BATCH = 128, Z = 64 };
 
 static weft_value *generator(weft_value *z) {
     WEFT_SCOPE(z, "generator") { /* a top-level scope: a subgraph, trained on its own */
-        z = weft_reshape(weft_linear(z, 7 * 7 * 64, "fc"), WEFT_SHAPE(-1, 64, 7, 7));
-        z = weft_relu(weft_batch_norm(z, "bn"));
+        z = weft_reshape(weft_linear(z, 7 * 7 * 64, "fc", NULL), WEFT_SHAPE(-1, 64, 7, 7));
+        z = weft_relu(weft_batch_norm(z, "bn", NULL));
         z = weft_tanh(weft_conv_transpose2d(z, &(weft_conv){.out = 1, .kernel = 4, .stride = 4}, "up"));
     }
     return z;
@@ -19,14 +19,14 @@ static weft_value *generator(weft_value *z) {
 static weft_value *discriminator(weft_value *x) {
     WEFT_SCOPE(x, "discriminator") {
         x = weft_leaky_relu(weft_conv2d(x, &(weft_conv){.out = 64, .kernel = 4, .stride = 4}, "conv"), 0.2);
-        x = weft_linear(weft_flatten(x, 1), 1, "fc");
+        x = weft_linear(weft_flatten(x, 1), 1, "fc", NULL);
     }
     return x;
 }
 
 static weft_value *bce(weft_value *logits, double target) {
     weft_value *t = weft_constant(weft_value_graph(logits), WEFT_F32, 0, NULL, target);
-    return weft_mean(weft_bce_with_logits(logits, t), 0, NULL, false);
+    return weft_bce_with_logits(logits, t, NULL);
 }
 
 static weft_value *fake(weft_graph *g) {

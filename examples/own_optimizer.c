@@ -32,7 +32,7 @@ static weft_model *build(void) {
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){ROWS, 1});
     weft_value *y = weft_input(g, "y", WEFT_F32, 2, (int64_t[]){ROWS, 1});
-    weft_value *loss = weft_mse(weft_linear(x, 1, "line"), y);
+    weft_value *loss = weft_mse(weft_linear(x, 1, "line", NULL), y, NULL);
     weft_minimize(loss, NULL, &(weft_optimizer){.type = "signum", .lr = 0.05, .momentum = 0.5});
     weft_output(loss, "loss");
     return m;

@@ -103,10 +103,10 @@ static weft_model *build(void) {
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(ROWS, INPUTS));
     weft_value *y = weft_input(g, "y", WEFT_F32, WEFT_SHAPE(ROWS, OUTPUTS));
     WEFT_SCOPE(x, "net") {
-        x = weft_tanh(weft_linear(x, HIDDEN, "fc1"));
-        x = weft_linear(x, OUTPUTS, "fc2");
+        x = weft_tanh(weft_linear(x, HIDDEN, "fc1", NULL));
+        x = weft_linear(x, OUTPUTS, "fc2", NULL);
     }
-    weft_value *loss = weft_mse(x, y);
+    weft_value *loss = weft_mse(x, y, NULL);
     weft_minimize(loss, NULL, &(weft_optimizer){.type = "sgd", .lr = 0.1, .momentum = 0.9});
     weft_output(loss, "loss");
     return m;

@@ -14,8 +14,8 @@ static void build(weft_model *m) {
                           .schedule = {{WEFT_SCHEDULE_MULTI_STEP, .by_epoch = true, .milestones = {2, 3}}}};
     weft_value *x =
         weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
-    weft_value *y = weft_linear_with(x, 1, "linear", &(weft_linear_options){.weight = &zero, .bias = &zero});
-    weft_value *loss1 = weft_mse(y, x), *loss2 = weft_mean(weft_abs(weft_sub(y, x)), 0, NULL, false);
+    weft_value *y = weft_linear(x, 1, "linear", &(weft_linear_options){.weight = &zero, .bias = &zero});
+    weft_value *loss1 = weft_mse(y, x, NULL), *loss2 = weft_mean(weft_abs(weft_sub(y, x)), 0, NULL, false);
     weft_output(loss1, "loss1");
     weft_output(loss2, "loss2");
     weft_minimize(weft_add(loss1, loss2), "", &sgd);

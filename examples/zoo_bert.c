@@ -11,12 +11,12 @@ enum { LAYERS = 2, HEADS = 2, TOKENS = 128, VOCAB = 30522, TYPES = 2, PLACES = 5
 static const weft_init bert_init = {WEFT_INIT_NORMAL, 0, 0.02}, bert_zeros = {WEFT_INIT_ZEROS};
 
 static weft_value *bert_linear(weft_value *x, int64_t out, const char *name) {
-    return weft_linear_with(x, out, name, &(weft_linear_options){.weight = &bert_init, .bias = &bert_zeros});
+    return weft_linear(x, out, name, &(weft_linear_options){.weight = &bert_init, .bias = &bert_zeros});
 }
 
 /* LayerNorm with BERT's eps. */
 static weft_value *bert_norm(weft_value *x) {
-    return weft_layer_norm_with(x, "LayerNorm", &(weft_norm_options){.eps = 1e-12});
+    return weft_layer_norm(x, "LayerNorm", &(weft_norm_options){.eps = 1e-12});
 }
 
 static weft_value *bert_heads(weft_value *x, const char *name) {
@@ -38,7 +38,7 @@ static weft_value *bert_attention(weft_value *x, weft_value *mask) {
     WEFT_SCOPE(x, "attention") {
         WEFT_GRAPH_SCOPE(weft_value_graph(x), "self") {
             weft_value *q = bert_heads(x, "query"), *k = bert_heads(x, "key"), *v = bert_heads(x, "value");
-            y = weft_attention_with(q, k, v, &(weft_attention_options){.mask = mask});
+            y = weft_attention(q, k, v, &(weft_attention_options){.mask = mask});
         }
         y = bert_output(zoo_join_heads(y), x, "output");
     }
@@ -70,7 +70,8 @@ static weft_value *bert_table(weft_value *near, const char *name, int64_t rows, 
 static weft_value *bert_embeddings(weft_value *tokens, int64_t d) {
     weft_value *x = tokens;
     WEFT_SCOPE(tokens, "embeddings") {
-        x = weft_embedding(tokens, VOCAB, d, "word_embeddings", &bert_init);
+        x = weft_embedding(tokens, VOCAB, d, "word_embeddings",
+                           &(weft_embedding_options){.weight = &bert_init});
         weft_value *place = weft_slice(bert_table(x, "position_embeddings", PLACES, d), 0, 0, TOKENS);
         weft_value *type = weft_slice(bert_table(x, "token_type_embeddings", TYPES, d), 0, 0, 1);
         x = weft_dropout(bert_norm(weft_add(weft_add(x, type), place)), 0.1);

@@ -13,7 +13,7 @@
 static weft_value *block(weft_value *x, int64_t out, int64_t stride, const char *name) {
     const weft_conv c = {.out = out, .kernel = 3, .stride = stride, .pad = 1, .no_bias = true};
     WEFT_SCOPE(x, name) {
-        x = weft_relu(weft_batch_norm(weft_conv2d(x, &c, "conv"), "bn"));
+        x = weft_relu(weft_batch_norm(weft_conv2d(x, &c, "conv"), "bn", NULL));
     }
     return x;
 }
@@ -21,8 +21,8 @@ static weft_value *block(weft_value *x, int64_t out, int64_t stride, const char 
 /* Linear, BatchNorm, ReLU, linear: the projector and the predictor. */
 static weft_value *head(weft_value *x, const zoo_options *o, const char *name) {
     WEFT_SCOPE(x, name) {
-        x = weft_relu(weft_batch_norm(weft_linear(x, zoo_width(o, 512), "fc1"), "bn"));
-        x = weft_linear(x, zoo_width(o, 128), "fc2");
+        x = weft_relu(weft_batch_norm(weft_linear(x, zoo_width(o, 512), "fc1", NULL), "bn", NULL));
+        x = weft_linear(x, zoo_width(o, 128), "fc2", NULL);
     }
     return x;
 }

@@ -7,7 +7,7 @@
 static const weft_init gan_conv = {WEFT_INIT_NORMAL, 0, 0.02}, gan_norm = {WEFT_INIT_NORMAL, 1, 0.02};
 
 static weft_value *gan_bn(weft_value *x, const char *name) {
-    return weft_batch_norm_with(x, name, &(weft_batch_norm_options){.weight = &gan_norm});
+    return weft_batch_norm(x, name, &(weft_batch_norm_options){.weight = &gan_norm});
 }
 
 /* Convolutions with a 4 x 4 kernel; up4 is the transposed one. */
@@ -28,7 +28,7 @@ static weft_value *down4(weft_value *x, int64_t out, int64_t stride, int64_t pad
 static weft_value *generator28(weft_value *z, const zoo_options *o) {
     int64_t wide = zoo_width(o, 128);
     WEFT_SCOPE(z, "generator") {
-        z = weft_reshape(weft_linear(z, 7 * 7 * wide, "fc"), WEFT_SHAPE(WEFT_BATCH, wide, 7, 7));
+        z = weft_reshape(weft_linear(z, 7 * 7 * wide, "fc", NULL), WEFT_SHAPE(WEFT_BATCH, wide, 7, 7));
         z = weft_relu(gan_bn(z, "bn1"));
         z = weft_relu(gan_bn(up4(z, wide / 2, 2, 1, false, "up1"), "bn2"));
         z = weft_tanh(up4(z, 1, 2, 1, true, "up2"));
@@ -41,7 +41,7 @@ static weft_value *discriminator28(weft_value *x, const zoo_options *o) {
     WEFT_SCOPE(x, "discriminator") {
         x = weft_leaky_relu(down4(x, zoo_width(o, 64), 2, 1, true, "conv1"), 0.2);
         x = weft_leaky_relu(gan_bn(down4(x, zoo_width(o, 128), 2, 1, false, "conv2"), "bn2"), 0.2);
-        x = weft_linear(weft_flatten(x, 1), 1, "fc");
+        x = weft_linear(weft_flatten(x, 1), 1, "fc", NULL);
     }
     return x;
 }
@@ -93,7 +93,7 @@ typedef struct gan_parts {
 /* The discriminator's loss, as a mean over the batch, if the right answer is `target`, 0 or 1. */
 static weft_value *bce(weft_value *logits, double target) {
     weft_value *t = weft_constant(weft_value_graph(logits), WEFT_F32, 0, NULL, target);
-    return weft_mean(weft_bce_with_logits(logits, t), 0, NULL, false);
+    return weft_bce_with_logits(logits, t, NULL);
 }
 
 static weft_value *gan_fake(weft_graph *g, const gan_parts *p) {

@@ -29,7 +29,7 @@ typedef struct gpt_shape {
 static const weft_init gpt_init = {WEFT_INIT_NORMAL, 0, 0.02}, gpt_bias = {WEFT_INIT_ZEROS};
 
 static weft_value *gpt_linear(weft_value *x, int64_t out, const char *name, const weft_init *weight) {
-    return weft_linear_with(x, out, name, &(weft_linear_options){.weight = weight, .bias = &gpt_bias});
+    return weft_linear(x, out, name, &(weft_linear_options){.weight = weight, .bias = &gpt_bias});
 }
 
 /* Third `part` of the columns of qkv [B,T,3d], as heads [B,H,T,d/H]. */
@@ -42,11 +42,11 @@ static weft_value *gpt_heads(weft_value *qkv, int part, const zoo_options *o) {
 static weft_value *gpt_block(weft_value *x, const gpt_shape *s, const char *name) {
     const zoo_options *o = &s->size;
     WEFT_SCOPE(x, name) {
-        weft_value *qkv = gpt_linear(weft_layer_norm(x, "ln1"), 3 * o->d, "qkv", &gpt_init);
+        weft_value *qkv = gpt_linear(weft_layer_norm(x, "ln1", NULL), 3 * o->d, "qkv", &gpt_init);
         weft_value *v = gpt_heads(qkv, 2, o), *k = gpt_heads(qkv, 1, o), *q = gpt_heads(qkv, 0, o);
-        weft_value *y = weft_attention(q, k, v, true, 0);
+        weft_value *y = weft_attention(q, k, v, &(weft_attention_options){.causal = true});
         x = weft_add(x, gpt_linear(zoo_join_heads(y), o->d, "proj", &s->residual));
-        y = weft_gelu_tanh(gpt_linear(weft_layer_norm(x, "ln2"), 4 * o->d, "fc", &gpt_init));
+        y = weft_gelu_tanh(gpt_linear(weft_layer_norm(x, "ln2", NULL), 4 * o->d, "fc", &gpt_init));
         x = weft_add(x, gpt_linear(y, o->d, "out", &s->residual));
     }
     return x;
@@ -57,7 +57,7 @@ static weft_value *gpt_body(weft_value *tokens, const gpt_shape *s) {
     const zoo_options *o = &s->size;
     weft_value *x = tokens, *position = NULL;
     WEFT_SCOPE(tokens, "gpt") {
-        x = weft_embedding(tokens, o->vocab, o->d, "wte", &gpt_init);
+        x = weft_embedding(tokens, o->vocab, o->d, "wte", &(weft_embedding_options){.weight = &gpt_init});
         WEFT_SCOPE(x, "wpe") {
             position = weft_parameter(x, "weight", WEFT_SHAPE(o->ctx, o->d), gpt_init);
         }
@@ -69,9 +69,9 @@ static weft_value *gpt_body(weft_value *tokens, const gpt_shape *s) {
                 x = gpt_block(x, s, name);
             }
         }
-        x = weft_layer_norm(x, "ln_f");
-        x = weft_linear_with(x, o->vocab, s->is_gpt2 ? "wte" : "head",
-                             &(weft_linear_options){.no_bias = true, .weight = &gpt_init});
+        x = weft_layer_norm(x, "ln_f", NULL);
+        x = weft_linear(x, o->vocab, s->is_gpt2 ? "wte" : "head",
+                        &(weft_linear_options){.no_bias = true, .weight = &gpt_init});
     }
     return x;
 }
@@ -92,13 +92,13 @@ static weft_value *gpt_target(weft_graph *g, const gpt_shape *s) {
 static void gpt_graphs(weft_model *m, const gpt_shape *s, const weft_optimizer *own) {
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *next = gpt_target(g, s);
-    weft_value *loss = weft_cross_entropy(gpt_rows(gpt_tokens(g, s), s), next);
+    weft_value *loss = weft_cross_entropy(gpt_rows(gpt_tokens(g, s), s), next, NULL);
     weft_minimize(loss, "", zoo_optimizer(&s->size, own));
     weft_output(loss, "loss");
 
     g = weft_graph_new(m, "val", WEFT_EVAL);
     weft_value *logits = gpt_rows(gpt_tokens(g, s), s), *target = gpt_target(g, s);
-    weft_output(weft_cross_entropy(logits, target), "loss");
+    weft_output(weft_cross_entropy(logits, target, NULL), "loss");
     weft_output(zoo_accuracy(logits, target), "accuracy");
 
     g = weft_graph_new(m, "predict", WEFT_EVAL);

@@ -11,11 +11,11 @@ enum { LAYERS = 6, HEADS = 6, SHARED = 2, TOKENS = 256, VOCAB = 32000 };
 static const weft_init llama_init = {WEFT_INIT_NORMAL, 0, 0.02};
 
 static weft_value *llama_linear(weft_value *x, int64_t out, const char *name) {
-    return weft_linear_with(x, out, name, &(weft_linear_options){.no_bias = true, .weight = &llama_init});
+    return weft_linear(x, out, name, &(weft_linear_options){.no_bias = true, .weight = &llama_init});
 }
 
 static weft_value *llama_norm(weft_value *x, const char *name) {
-    return weft_rms_norm_with(x, name, &(weft_norm_options){.eps = 1e-5});
+    return weft_rms_norm(x, name, &(weft_norm_options){.eps = 1e-5});
 }
 
 static weft_value *llama_heads(weft_value *x, int64_t heads, int64_t width, const char *name) {
@@ -28,7 +28,8 @@ static weft_value *llama_attention(weft_value *x) {
     WEFT_SCOPE(x, "self_attn") {
         weft_value *q = weft_rotary(llama_heads(x, HEADS, width, "q_proj"), NULL);
         weft_value *k = weft_rotary(llama_heads(x, SHARED, width, "k_proj"), NULL);
-        y = weft_attention(q, k, llama_heads(x, SHARED, width, "v_proj"), true, 0);
+        y = weft_attention(q, k, llama_heads(x, SHARED, width, "v_proj"),
+                           &(weft_attention_options){.causal = true});
         y = llama_linear(zoo_join_heads(y), d, "o_proj");
     }
     return y;
@@ -58,7 +59,8 @@ static weft_value *llama_layer(weft_value *x, int number) {
 static weft_value *llama_logits(weft_graph *g, const zoo_options *o) {
     weft_value *x = zoo_words(g, "tokens", TOKENS);
     WEFT_SCOPE(x, "model") {
-        x = weft_embedding(x, VOCAB, zoo_width(o, 288), "embed_tokens", &llama_init);
+        x = weft_embedding(x, VOCAB, zoo_width(o, 288), "embed_tokens",
+                           &(weft_embedding_options){.weight = &llama_init});
         WEFT_SCOPE(x, "layers") {
             for (int i = 0; i < LAYERS; i++) x = llama_layer(x, i);
         }

@@ -12,7 +12,7 @@ static weft_value *lstm_body(weft_value *tokens, const zoo_options *o) {
     WEFT_SCOPE(tokens, "net") {
         x = weft_embedding(x, CHARACTERS, zoo_width(o, 128), "wte", NULL);
         x = weft_lstm(x, &lstm, "lstm", NULL, NULL);
-        x = weft_linear(x, CHARACTERS, "head");
+        x = weft_linear(x, CHARACTERS, "head", NULL);
     }
     return x;
 }
@@ -34,14 +34,14 @@ void zoo_lstm_char(weft_model *m, const zoo_options *o) {
     const weft_optimizer adam = {.type = "adam", .lr = 2e-3, .clip_norm = 5};
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *logits = lstm_rows(g, o);
-    weft_value *loss = weft_cross_entropy(logits, lstm_target(g));
+    weft_value *loss = weft_cross_entropy(logits, lstm_target(g), NULL);
     weft_minimize(loss, "", zoo_optimizer(o, &adam));
     weft_output(loss, "loss");
 
     g = weft_graph_new(m, "val", WEFT_EVAL);
     logits = lstm_rows(g, o);
     weft_value *target = lstm_target(g);
-    weft_output(weft_cross_entropy(logits, target), "loss");
+    weft_output(weft_cross_entropy(logits, target, NULL), "loss");
     weft_output(zoo_accuracy(logits, target), "accuracy");
 
     g = weft_graph_new(m, "predict", WEFT_EVAL);

@@ -14,7 +14,7 @@ static weft_value *conv_bn(weft_value *x, weft_conv c, const char *conv, const c
     c.pad = c.kernel / 2;
     c.no_bias = true;
     c.weight = &normal;
-    return weft_batch_norm(weft_conv2d(x, &c, conv), bn);
+    return weft_batch_norm(weft_conv2d(x, &c, conv), bn, NULL);
 }
 
 static weft_value *conv_bn_relu6(weft_value *x, weft_conv c, const char *name) {
@@ -64,7 +64,7 @@ static weft_value *mobilenet_logits(weft_value *x, const zoo_options *o) {
     }
     x = weft_dropout(weft_mean(x, 2, (int64_t[]){2, 3}, false), 0.2);
     WEFT_SCOPE(x, "classifier") {
-        x = weft_linear_with(x, 1000, "1", &(weft_linear_options){.weight = &normal, .bias = &zeros});
+        x = weft_linear(x, 1000, "1", &(weft_linear_options){.weight = &normal, .bias = &zeros});
     }
     return x;
 }

@@ -48,7 +48,7 @@ weft_value *zoo_words(weft_graph *g, const char *name, int64_t length) {
 weft_value *zoo_word_loss(weft_value *logits) {
     weft_value *target = zoo_words(weft_value_graph(logits), "target", weft_dim(logits, 1));
     weft_value *rows = weft_reshape(logits, WEFT_SHAPE(-1, weft_dim(logits, 2)));
-    return weft_cross_entropy(rows, weft_reshape(target, WEFT_SHAPE(-1)));
+    return weft_cross_entropy(rows, weft_reshape(target, WEFT_SHAPE(-1)), NULL);
 }
 
 weft_value *zoo_split_heads(weft_value *x, int64_t heads) {
@@ -73,14 +73,14 @@ int64_t zoo_width(const zoo_options *o, int64_t width) {
 void zoo_classify(weft_model *m, const zoo_options *o, const zoo_classifier *c) {
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *logits = c->logits(c->input(g, o), o), *target = c->target(g, o);
-    weft_value *loss = weft_cross_entropy(logits, target);
+    weft_value *loss = weft_cross_entropy(logits, target, NULL);
     weft_minimize(loss, "", zoo_optimizer(o, &c->optimizer));
     weft_output(loss, "loss");
 
     g = weft_graph_new(m, "val", WEFT_EVAL);
     logits = c->logits(c->input(g, o), o);
     target = c->target(g, o);
-    weft_output(weft_cross_entropy(logits, target), "loss");
+    weft_output(weft_cross_entropy(logits, target, NULL), "loss");
     weft_output(zoo_accuracy(logits, target), "accuracy");
     weft_output(logits, "logits"); /* for evaluators */
 
@@ -105,9 +105,9 @@ static weft_value *label_u8(weft_graph *g, const zoo_options *o) {
 static weft_value *mlp_logits(weft_value *x, const zoo_options *o) {
     WEFT_SCOPE(x, "net") {
         x = weft_flatten(x, 1);
-        x = weft_relu(weft_linear(x, zoo_width(o, 1024), "fc1"));
-        x = weft_relu(weft_linear(x, zoo_width(o, 1024), "fc2"));
-        x = weft_linear(x, 10, "fc3");
+        x = weft_relu(weft_linear(x, zoo_width(o, 1024), "fc1", NULL));
+        x = weft_relu(weft_linear(x, zoo_width(o, 1024), "fc2", NULL));
+        x = weft_linear(x, 10, "fc3", NULL);
     }
     return x;
 }
@@ -121,7 +121,7 @@ static void mlp(weft_model *m, const zoo_options *o) {
 static weft_value *conv_bn_relu(weft_value *x, int64_t out, const char *name) {
     WEFT_SCOPE(x, name) {
         x = weft_conv2d(x, &(weft_conv){.out = out, .kernel = 3, .pad = 1, .no_bias = true}, "conv");
-        x = weft_relu(weft_batch_norm(x, "bn"));
+        x = weft_relu(weft_batch_norm(x, "bn", NULL));
     }
     return x;
 }
@@ -135,8 +135,8 @@ static weft_value *convnet_logits(weft_value *x, const zoo_options *o) {
         x = conv_bn_relu(x, zoo_width(o, 64), "conv3");
         x = weft_max_pool2d(conv_bn_relu(x, zoo_width(o, 64), "conv4"), &half);
         x = weft_dropout(weft_flatten(x, 1), 0.25);
-        x = weft_dropout(weft_relu(weft_linear(x, zoo_width(o, 128), "fc1")), 0.25);
-        x = weft_linear(x, 10, "fc2");
+        x = weft_dropout(weft_relu(weft_linear(x, zoo_width(o, 128), "fc1", NULL)), 0.25);
+        x = weft_linear(x, 10, "fc2", NULL);
     }
     return x;
 }

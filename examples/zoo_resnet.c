@@ -11,7 +11,7 @@
 static weft_value *conv_bn(weft_value *x, int64_t out, int64_t kernel, int64_t stride, const char *conv,
                            const char *bn) {
     weft_conv c = {.out = out, .kernel = kernel, .stride = stride, .pad = kernel / 2, .no_bias = true};
-    return weft_batch_norm(weft_conv2d(x, &c, conv), bn);
+    return weft_batch_norm(weft_conv2d(x, &c, conv), bn, NULL);
 }
 
 /* relu(bn(conv(relu(bn(conv(x))))) + shortcut); the shortcut is a 1x1 convolution where the shape changes. */
@@ -40,7 +40,7 @@ static weft_value *resnet18_logits(weft_value *x, const zoo_options *o) {
             }
         }
         x = weft_flatten(weft_adaptive_avg_pool2d(x, 1, 1), 1);
-        x = weft_linear(x, 10, "fc");
+        x = weft_linear(x, 10, "fc", NULL);
     }
     return x;
 }
@@ -66,7 +66,7 @@ static weft_value *fan_out_conv_bn(weft_value *x, int64_t out, int64_t kernel, i
                    .pad = kernel / 2,
                    .no_bias = true,
                    .weight = &normal};
-    return weft_batch_norm(weft_conv2d(x, &c, conv), bn);
+    return weft_batch_norm(weft_conv2d(x, &c, conv), bn, NULL);
 }
 
 /* 1x1, 3x3 and 1x1 convolutions around a narrow middle; the result has 4 * width channels. */
@@ -100,7 +100,7 @@ static weft_value *resnet50_logits(weft_value *x, const zoo_options *o) {
             }
         }
     }
-    return weft_linear(weft_flatten(weft_adaptive_avg_pool2d(x, 1, 1), 1), 1000, "fc");
+    return weft_linear(weft_flatten(weft_adaptive_avg_pool2d(x, 1, 1), 1), 1000, "fc", NULL);
 }
 
 void zoo_resnet50(weft_model *m, const zoo_options *o) {

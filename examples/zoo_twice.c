@@ -11,7 +11,7 @@ static weft_value *twice_logits(weft_value *x, const zoo_options *o) {
     WEFT_SCOPE(x, "net") {
         x = weft_max_pool2d(weft_relu(weft_conv2d(x, &conv1, "conv1")), &half);
         x = weft_max_pool2d(weft_relu(weft_conv2d(x, &conv2, "conv2")), &half);
-        x = weft_linear(weft_flatten(x, 1), 10, "fc");
+        x = weft_linear(weft_flatten(x, 1), 10, "fc", NULL);
     }
     return x;
 }
@@ -35,7 +35,7 @@ static weft_value *twice_label(weft_graph *g) {
 static void twice_train(weft_graph *g, weft_value *draws, const zoo_options *o) {
     const weft_optimizer adam = {.type = "adam", .lr = 1e-3};
     weft_value *logits = twice_logits(twice_pixels(g, draws), o);
-    weft_value *loss = weft_cross_entropy(logits, twice_label(g));
+    weft_value *loss = weft_cross_entropy(logits, twice_label(g), NULL);
     weft_minimize(loss, "", zoo_optimizer(o, &adam));
     weft_output(loss, "loss");
 }
@@ -47,7 +47,7 @@ void zoo_convnet_twice(weft_model *m, const zoo_options *o) {
 
     g = weft_graph_new(m, "val", WEFT_EVAL);
     weft_value *logits = twice_logits(twice_pixels(g, NULL), o), *target = twice_label(g);
-    weft_output(weft_cross_entropy(logits, target), "loss");
+    weft_output(weft_cross_entropy(logits, target, NULL), "loss");
     weft_output(zoo_accuracy(logits, target), "accuracy");
 
     g = weft_graph_new(m, "predict", WEFT_EVAL);

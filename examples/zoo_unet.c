@@ -18,14 +18,15 @@ static weft_value *conv1(weft_value *x, int64_t out, const char *name) {
 }
 
 static weft_value *norm_silu(weft_value *x, const char *name) {
-    return weft_silu(weft_group_norm(x, GROUPS, name));
+    return weft_silu(weft_group_norm(x, GROUPS, name, NULL));
 }
 
 /* Two convolutions around the time's part, which is the same at each pixel, and a way past them. */
 static weft_value *res_block(weft_value *x, weft_value *time, int64_t out, const char *name) {
     WEFT_SCOPE(x, name) {
         weft_value *y = conv3(norm_silu(x, "norm1"), out, 1, "conv1");
-        weft_value *at = weft_reshape(weft_linear(time, out, "time"), WEFT_SHAPE(WEFT_BATCH, out, 1, 1));
+        weft_value *at =
+            weft_reshape(weft_linear(time, out, "time", NULL), WEFT_SHAPE(WEFT_BATCH, out, 1, 1));
         y = conv3(weft_dropout(norm_silu(weft_add(y, at), "norm2"), 0.1), out, 1, "conv2");
         x = weft_add(y, weft_dim(x, 1) == out ? x : conv1(x, out, "past"));
     }
@@ -41,10 +42,10 @@ static weft_value *pixels_as_rows(weft_value *x) {
 static weft_value *attention_block(weft_value *x, const char *name) {
     int64_t c = weft_dim(x, 1), h = weft_dim(x, 2), w = weft_dim(x, 3);
     WEFT_SCOPE(x, name) {
-        weft_value *y = weft_group_norm(x, GROUPS, "norm");
+        weft_value *y = weft_group_norm(x, GROUPS, "norm", NULL);
         weft_value *q = conv1(y, c, "q"), *k = conv1(y, c, "k"), *v = pixels_as_rows(conv1(y, c, "v"));
         q = pixels_as_rows(q);
-        y = weft_squeeze(weft_attention(q, pixels_as_rows(k), v, false, 0), 1);
+        y = weft_squeeze(weft_attention(q, pixels_as_rows(k), v, NULL), 1);
         y = weft_reshape(weft_transpose(y, 1, 2), WEFT_SHAPE(WEFT_BATCH, c, h, w));
         x = weft_add(x, conv1(y, c, "proj"));
     }
@@ -59,8 +60,8 @@ static weft_value *time_embedding(weft_value *t, int64_t d) {
         weft_value *speed = weft_exp(weft_scale(number, -log(10000) / ((double)d / 2)));
         weft_value *angle = weft_mul(weft_unsqueeze(t, 1), speed), *sine = weft_sin(angle);
         y = weft_concat(2, (weft_value *[]){sine, weft_cos(angle)}, 1);
-        y = weft_silu(weft_linear(y, 4 * d, "fc1"));
-        y = weft_silu(weft_linear(y, 4 * d, "fc2"));
+        y = weft_silu(weft_linear(y, 4 * d, "fc1", NULL));
+        y = weft_silu(weft_linear(y, 4 * d, "fc2", NULL));
     }
     return y;
 }
@@ -127,7 +128,7 @@ static weft_value *ddpm_loss(weft_graph *g, const zoo_options *o) {
     noise = weft_reshape(noise, WEFT_SHAPE(WEFT_BATCH, COLOURS, SIDE, SIDE));
     weft_value *share = signal_share(weft_cast(t, WEFT_I64));
     weft_value *rest = weft_sqrt(weft_offset(weft_neg(share), 1)), *signal = weft_mul(weft_sqrt(share), x);
-    weft_value *loss = weft_mse(unet(weft_add(signal, weft_mul(rest, noise)), t, o), noise);
+    weft_value *loss = weft_mse(unet(weft_add(signal, weft_mul(rest, noise)), t, o), noise, NULL);
     weft_output(loss, "loss");
     return loss;
 }

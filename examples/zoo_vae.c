@@ -15,8 +15,8 @@ static weft_value *vae_pixels(weft_graph *g) {
 /* Latents [B, 20] -> logits of the pixels. */
 static weft_value *vae_decode(weft_value *z, const zoo_options *o) {
     WEFT_SCOPE(z, "decoder") {
-        z = weft_relu(weft_linear(z, zoo_width(o, 400), "fc1"));
-        z = weft_linear(z, PIXELS, "fc2");
+        z = weft_relu(weft_linear(z, zoo_width(o, 400), "fc1", NULL));
+        z = weft_linear(z, PIXELS, "fc2", NULL);
     }
     return z;
 }
@@ -24,9 +24,9 @@ static weft_value *vae_decode(weft_value *z, const zoo_options *o) {
 /* Pixels -> mean and logarithm of the variance of the latents, [B, 20] each. */
 static void vae_encode(weft_value *x, const zoo_options *o, weft_value **mu, weft_value **logvar) {
     WEFT_SCOPE(x, "encoder") {
-        weft_value *h = weft_relu(weft_linear(x, zoo_width(o, 400), "fc1"));
-        *mu = weft_linear(h, LATENT, "mu");
-        *logvar = weft_linear(h, LATENT, "logvar");
+        weft_value *h = weft_relu(weft_linear(x, zoo_width(o, 400), "fc1", NULL));
+        *mu = weft_linear(h, LATENT, "mu", NULL);
+        *logvar = weft_linear(h, LATENT, "logvar", NULL);
     }
 }
 
@@ -45,7 +45,8 @@ static weft_value *vae_loss(weft_graph *g, const zoo_options *o) {
     vae_encode(x, o, &mu, &logvar);
     weft_value *deviation = weft_exp(weft_scale(logvar, 0.5));
     weft_value *z = weft_add(mu, weft_mul(deviation, normal_latents(g)));
-    weft_value *pixels = mean_of_rows(weft_bce_with_logits(vae_decode(z, o), x));
+    weft_value *pixels =
+        mean_of_rows(weft_bce_with_logits(vae_decode(z, o), x, &(weft_loss){.reduction = WEFT_LOSS_NONE}));
     weft_value *far = weft_square(mu), *wide = weft_sub(weft_exp(logvar), logvar);
     weft_value *kl = mean_of_rows(weft_scale(weft_offset(weft_add(far, wide), -1), 0.5));
     weft_value *loss = weft_add(pixels, kl);

@@ -10,12 +10,12 @@ enum { LAYERS = 12, HEADS = 3, PATCH = 16, PATCHES = 14 * 14, TOKENS = PATCHES +
 static const weft_init vit_init = {WEFT_INIT_NORMAL, 0, 0.02}, vit_zeros = {WEFT_INIT_ZEROS};
 
 static weft_value *vit_linear(weft_value *x, int64_t out, const char *name) {
-    return weft_linear_with(x, out, name, &(weft_linear_options){.weight = &vit_init, .bias = &vit_zeros});
+    return weft_linear(x, out, name, &(weft_linear_options){.weight = &vit_init, .bias = &vit_zeros});
 }
 
 /* timm's norms have eps 1e-6. */
 static weft_value *vit_norm(weft_value *x, const char *name) {
-    return weft_layer_norm_with(x, name, &(weft_norm_options){.eps = 1e-6});
+    return weft_layer_norm(x, name, &(weft_norm_options){.eps = 1e-6});
 }
 
 /* Third `part` of the columns of qkv [B,T,3d], as heads [B,H,T,d/H]. */
@@ -28,7 +28,7 @@ static weft_value *vit_attention(weft_value *x, int64_t d) {
     WEFT_SCOPE(x, "attn") {
         weft_value *qkv = vit_linear(x, 3 * d, "qkv");
         weft_value *v = vit_heads(qkv, 2, d), *k = vit_heads(qkv, 1, d), *q = vit_heads(qkv, 0, d);
-        y = vit_linear(zoo_join_heads(weft_attention(q, k, v, false, 0)), d, "proj");
+        y = vit_linear(zoo_join_heads(weft_attention(q, k, v, NULL)), d, "proj");
     }
     return y;
 }

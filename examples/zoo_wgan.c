@@ -12,9 +12,9 @@ static weft_value *wgan_generator(weft_value *z, const zoo_options *o) {
     const weft_conv up1 = {.out = wide / 2, .kernel = 4, .stride = 2, .pad = 1};
     const weft_conv up2 = {.out = 1, .kernel = 4, .stride = 2, .pad = 1};
     WEFT_SCOPE(z, "generator") {
-        z = weft_reshape(weft_linear(z, 7 * 7 * wide, "fc"), WEFT_SHAPE(WEFT_BATCH, wide, 7, 7));
-        z = weft_relu(weft_batch_norm(z, "bn1"));
-        z = weft_relu(weft_batch_norm(weft_conv_transpose2d(z, &up1, "up1"), "bn2"));
+        z = weft_reshape(weft_linear(z, 7 * 7 * wide, "fc", NULL), WEFT_SHAPE(WEFT_BATCH, wide, 7, 7));
+        z = weft_relu(weft_batch_norm(z, "bn1", NULL));
+        z = weft_relu(weft_batch_norm(weft_conv_transpose2d(z, &up1, "up1"), "bn2", NULL));
         z = weft_tanh(weft_conv_transpose2d(z, &up2, "up2"));
     }
     return z;
@@ -27,8 +27,8 @@ static weft_value *wgan_critic(weft_value *x, const zoo_options *o) {
     const weft_norm_options whole = {.axes = 3}; /* an image over all its channels and pixels */
     WEFT_SCOPE(x, "critic") {
         x = weft_leaky_relu(weft_conv2d(x, &conv1, "conv1"), 0.2);
-        x = weft_leaky_relu(weft_layer_norm_with(weft_conv2d(x, &conv2, "conv2"), "norm2", &whole), 0.2);
-        x = weft_linear(weft_flatten(x, 1), 1, "fc");
+        x = weft_leaky_relu(weft_layer_norm(weft_conv2d(x, &conv2, "conv2"), "norm2", &whole), 0.2);
+        x = weft_linear(weft_flatten(x, 1), 1, "fc", NULL);
     }
     return x;
 }

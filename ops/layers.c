@@ -48,8 +48,7 @@ static bool size_fits(weft_value *x, const char *layer, const char *what, int64_
 /* ---- linear ---- */
 
 /* Weight [out, in] and bias [out] under scope/name, as torch.nn.Linear. */
-weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
-                             const weft_linear_options *options) {
+weft_value *weft_linear(weft_value *x, int64_t out, const char *name, const weft_linear_options *options) {
     static const weft_linear_options defaults;
     const weft_linear_options *o = options ? options : &defaults;
     if (!x || !want(x, x->type.ndim > 0, "linear", "it needs an axis") ||
@@ -65,10 +64,6 @@ weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
         if (w && (b || o->no_bias)) y = weft_linear_op(x, w, b);
     }
     return y;
-}
-
-weft_value *weft_linear(weft_value *x, int64_t out, const char *name) {
-    return weft_linear_with(x, out, name, NULL);
 }
 
 /* ---- convolutions ---- */
@@ -247,7 +242,7 @@ static weft_value *batch_norm_eval(weft_value *x, weft_value *w, weft_value *b, 
     return weft_add(weft_mul(x, along(factor, x)), added);
 }
 
-weft_value *weft_batch_norm_with(weft_value *x, const char *name, const weft_batch_norm_options *options) {
+weft_value *weft_batch_norm(weft_value *x, const char *name, const weft_batch_norm_options *options) {
     static const weft_batch_norm_options defaults;
     const weft_batch_norm_options *o = options ? options : &defaults;
     const weft_init zeros = {WEFT_INIT_ZEROS, 0, 0}, ones = {WEFT_INIT_ONES, 0, 0};
@@ -274,10 +269,6 @@ weft_value *weft_batch_norm_with(weft_value *x, const char *name, const weft_bat
             y = batch_norm_eval(x, w, b, mean, var, eps.eps);
     }
     return y;
-}
-
-weft_value *weft_batch_norm(weft_value *x, const char *name) {
-    return weft_batch_norm_with(x, name, NULL);
 }
 
 /* Weight of ones and bias of zeros; *w and *b stay NULL where the options say so. */
@@ -315,23 +306,15 @@ static weft_value *row_norm(weft_value *x, const char *name, const weft_norm_opt
 }
 
 /* As torch.nn.LayerNorm. */
-weft_value *weft_layer_norm_with(weft_value *x, const char *name, const weft_norm_options *options) {
+weft_value *weft_layer_norm(weft_value *x, const char *name, const weft_norm_options *options) {
     return row_norm(x, name, norm_options(options), "layer_norm", true, layer_norm_over);
 }
 
-weft_value *weft_layer_norm(weft_value *x, const char *name) {
-    return weft_layer_norm_with(x, name, NULL);
-}
-
 /* As torch.nn.RMSNorm. */
-weft_value *weft_rms_norm_with(weft_value *x, const char *name, const weft_norm_options *options) {
+weft_value *weft_rms_norm(weft_value *x, const char *name, const weft_norm_options *options) {
     if (x && options && options->no_bias)
         return value_fail(x, WEFT_ARGUMENT, "rms_norm: no_bias has no effect: this norm has no bias");
     return row_norm(x, name, norm_options(options), "rms_norm", false, rms_norm_over);
-}
-
-weft_value *weft_rms_norm(weft_value *x, const char *name) {
-    return weft_rms_norm_with(x, name, NULL);
 }
 
 static bool no_axes(weft_value *x, const char *layer, const weft_norm_options *o) {
@@ -341,8 +324,8 @@ static bool no_axes(weft_value *x, const char *layer, const weft_norm_options *o
 }
 
 /* As torch.nn.GroupNorm. */
-weft_value *weft_group_norm_with(weft_value *x, int64_t groups, const char *name,
-                                 const weft_norm_options *options) {
+weft_value *weft_group_norm(weft_value *x, int64_t groups, const char *name,
+                            const weft_norm_options *options) {
     const weft_norm_options *o = norm_options(options);
     weft_value *w, *b, *y = NULL;
     if (!x || !want(x, x->type.ndim > 1, "group_norm", "it must be [N, C, ...]") ||
@@ -354,12 +337,8 @@ weft_value *weft_group_norm_with(weft_value *x, int64_t groups, const char *name
     return y;
 }
 
-weft_value *weft_group_norm(weft_value *x, int64_t groups, const char *name) {
-    return weft_group_norm_with(x, groups, name, NULL);
-}
-
 /* As torch.nn.InstanceNorm1d to 3d with affine=True. */
-weft_value *weft_instance_norm_with(weft_value *x, const char *name, const weft_norm_options *options) {
+weft_value *weft_instance_norm(weft_value *x, const char *name, const weft_norm_options *options) {
     const weft_norm_options *o = norm_options(options);
     weft_value *w, *b, *y = NULL;
     if (!x || !want(x, x->type.ndim > 2, "instance_norm", "it must be [N, C, ...]") ||
@@ -371,20 +350,17 @@ weft_value *weft_instance_norm_with(weft_value *x, const char *name, const weft_
     return y;
 }
 
-weft_value *weft_instance_norm(weft_value *x, const char *name) {
-    return weft_instance_norm_with(x, name, NULL);
-}
-
 /* ---- embedding ---- */
 
 /* Rows of a table [rows, d] with normal initial values, as torch.nn.Embedding. */
 weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char *name,
-                           const weft_init *weight) {
+                           const weft_embedding_options *options) {
     const weft_init normal = {WEFT_INIT_NORMAL, 0, 1};
     weft_value *y = NULL;
     if (!ids) return NULL;
     WEFT_SCOPE(ids, name) {
-        weft_value *w = parameter_or_else(ids, "weight", 2, (int64_t[]){rows, d}, weight, normal);
+        weft_value *w = parameter_or_else(ids, "weight", 2, (int64_t[]){rows, d},
+                                          options ? options->weight : NULL, normal);
         y = weft_embedding_op(w, ids);
     }
     return y;

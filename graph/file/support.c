@@ -7,6 +7,7 @@
 #include "graph/core/type.h"
 #include "graph/file/io.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -31,6 +32,10 @@ void *weft_memory_new(const weft_env *env, size_t bytes) {
 
 void weft_memory_free(const weft_env *env, void *memory, size_t bytes) {
     mem_free(env, memory, bytes);
+}
+
+void weft_text_free(char *text) {
+    free(text);
 }
 
 const weft_io *weft_files(const weft_env *env) {

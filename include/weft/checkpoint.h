@@ -103,10 +103,12 @@ WEFT_API weft_checkpoint *weft_checkpoint_newest(const char *folder, const weft_
  * WEFT_FILE), or the newest one of a folder; `plan`, `comm` and failures as of weft_checkpoint_newest(). */
 WEFT_API weft_checkpoint *weft_checkpoint_find(const char *path, const weft_plan *plan, weft_comm *comm,
                                                const weft_env *env, weft_error *error);
-/** The numbers of the steps that a folder has complete checkpoints of, ascending, in *steps, which the caller
- * frees with free(), also after an error. A folder that is not there has none. */
+/** The numbers of the steps that a folder has complete checkpoints of, ascending, in *steps: free them with
+ * weft_checkpoint_steps_free(), also after an error. A folder that is not there has no steps. */
 WEFT_API weft_status weft_checkpoint_steps(const char *folder, const weft_env *env, int64_t **steps, int *n,
                                            weft_error *error);
+/** Frees them. NULL is fine. */
+WEFT_API void weft_checkpoint_steps_free(int64_t *steps);
 
 /** The seed of the training's store. */
 WEFT_API uint64_t weft_checkpoint_seed(const weft_checkpoint *checkpoint);

@@ -66,6 +66,9 @@ typedef struct weft_env {
     void *log_context; /**< The first argument of `log`. */
 } weft_env;
 
+/** Frees a text that a function of Weft has returned for its caller. NULL is fine. */
+WEFT_API void weft_text_free(char *text);
+
 #ifdef __cplusplus
 }
 #endif

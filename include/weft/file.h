@@ -50,7 +50,7 @@ typedef struct weft_weights_options {
     int n_renames;              /**< number of renames; 0: none, and `renames` NULL */
     const weft_rename *renames; /**< n_renames of them; of those that fit a name the first counts */
 } weft_weights_options;
-/** What weft_weights_load_with() found. The caller frees the two texts with free(). */
+/** What weft_weights_load_with() found. Free the two texts with weft_text_free(). */
 typedef struct weft_weights_report {
     int n_loaded;     /**< tensors that were loaded; 0 after an error */
     int n_missing;    /**< parameters and state that the file lacks */

@@ -37,8 +37,8 @@ WEFT_API bool weft_bad_step_at(const weft_session *session, int *rank, int64_t *
  * kernel does not take; the same on all ranks. -1: it is not in an input, or not known. */
 WEFT_API int64_t weft_bad_step_row(const weft_session *session);
 /** The report of the last run, if it was a bad step: losses with their bits, and the nodes found, with types,
- * scopes, source lines and numbers of their operands and results; the same on all ranks. The caller frees it
- * with free(). NULL: the last run of a training graph was no bad step, or memory is out. */
+ * scopes, source lines and numbers of their operands and results; the same on all ranks. Free it with
+ * weft_text_free(). NULL: the last run of a training graph was no bad step, or memory is out. */
 WEFT_API char *weft_bad_step_text(const weft_session *session);
 
 /** Saves the last run, if it was a bad step, as one file (docs/formats.md): the model, the plan's settings,

@@ -32,7 +32,7 @@ typedef enum weft_parametrization {
     WEFT_WEIGHT_NORM,
 } weft_parametrization;
 
-/** Options of weft_linear_with(); NULL or zeroes: torch's defaults. */
+/** Options of weft_linear(); NULL or zeroes: torch's defaults. */
 typedef struct weft_linear_options {
     bool no_bias;                         /**< leave out the bias */
     const weft_init *weight;              /**< NULL: uniform within 1/sqrt(in), as torch.nn.Linear */
@@ -41,10 +41,8 @@ typedef struct weft_linear_options {
 } weft_linear_options;
 
 /** x[..., in] -> [..., out], with parameters weight[out, in] and bias[out]. */
-WEFT_API weft_value *weft_linear(weft_value *x, int64_t out, const char *name);
-/** weft_linear() with options. */
-WEFT_API weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
-                                      const weft_linear_options *options);
+WEFT_API weft_value *weft_linear(weft_value *x, int64_t out, const char *name,
+                                 const weft_linear_options *options);
 
 /** A convolution. A number is for all axes of the kernel; where they differ, {height, width} with _hw after
  * its name stands in its place, or of a volume {depth, height, width} with _dhw, for one or for all: {.out =
@@ -87,7 +85,7 @@ WEFT_API weft_value *weft_conv3d(weft_value *x, const weft_conv *conv, const cha
  * and bias[out]. */
 WEFT_API weft_value *weft_conv_transpose3d(weft_value *x, const weft_conv *conv, const char *name);
 
-/** Options of weft_batch_norm_with(); NULL or zeroes: torch's defaults. */
+/** Options of weft_batch_norm(); NULL or zeroes: torch's defaults. */
 typedef struct weft_batch_norm_options {
     double eps; /**< added to the variance; 0: 1e-5; WEFT_ZERO (field.h): a true 0 */
     /** Weight of the batch in the running statistics, at most 1; 0: 0.1; WEFT_ZERO: a true 0. */
@@ -97,10 +95,7 @@ typedef struct weft_batch_norm_options {
 /** Normalizes each channel of x[N, C], x[N, C, L], x[N, C, H, W] or x[N, C, D, H, W], with parameters weight,
  * bias and state running_mean, running_var, all [C]. A training graph normalizes by the batch and updates the
  * running statistics (variance unbiased); an eval graph uses them. */
-WEFT_API weft_value *weft_batch_norm(weft_value *x, const char *name);
-/** weft_batch_norm() with options. */
-WEFT_API weft_value *weft_batch_norm_with(weft_value *x, const char *name,
-                                          const weft_batch_norm_options *options);
+WEFT_API weft_value *weft_batch_norm(weft_value *x, const char *name, const weft_batch_norm_options *options);
 
 /** Options of the norms below; NULL or zeroes: torch's defaults. */
 typedef struct weft_norm_options {
@@ -111,25 +106,16 @@ typedef struct weft_norm_options {
     const weft_init *weight; /**< NULL: ones */
 } weft_norm_options;
 /** Normalizes over the last axis, of length d, with parameters weight[d] and bias[d]; eps 1e-5. */
-WEFT_API weft_value *weft_layer_norm(weft_value *x, const char *name);
-/** weft_layer_norm() with options. */
-WEFT_API weft_value *weft_layer_norm_with(weft_value *x, const char *name, const weft_norm_options *options);
+WEFT_API weft_value *weft_layer_norm(weft_value *x, const char *name, const weft_norm_options *options);
 /** Divides by the root of the mean square over the last axis, of length d, with parameter weight[d]. The
  * models of the Llama family set options.eps. */
-WEFT_API weft_value *weft_rms_norm(weft_value *x, const char *name);
-/** weft_rms_norm() with options. */
-WEFT_API weft_value *weft_rms_norm_with(weft_value *x, const char *name, const weft_norm_options *options);
+WEFT_API weft_value *weft_rms_norm(weft_value *x, const char *name, const weft_norm_options *options);
 /** Normalizes x[N, C, ...] over groups of C / groups channels, with parameters weight[C] and bias[C]. */
-WEFT_API weft_value *weft_group_norm(weft_value *x, int64_t groups, const char *name);
-/** weft_group_norm() with options. */
-WEFT_API weft_value *weft_group_norm_with(weft_value *x, int64_t groups, const char *name,
-                                          const weft_norm_options *options);
+WEFT_API weft_value *weft_group_norm(weft_value *x, int64_t groups, const char *name,
+                                     const weft_norm_options *options);
 /** Normalizes each channel of each x[n, C, ...] by its own elements, with parameters weight[C] and bias[C].
  * torch.nn's has these only with affine=True; without them call weft_instance_norm_op(). */
-WEFT_API weft_value *weft_instance_norm(weft_value *x, const char *name);
-/** weft_instance_norm() with options. */
-WEFT_API weft_value *weft_instance_norm_with(weft_value *x, const char *name,
-                                             const weft_norm_options *options);
+WEFT_API weft_value *weft_instance_norm(weft_value *x, const char *name, const weft_norm_options *options);
 
 /** The moving mean of `value` over the steps of a training, the same on all ranks: a parameter `name` in the
  * current scope, of value's shape and zeros at first. When a step of a training graph ends, it becomes
@@ -159,10 +145,13 @@ WEFT_API weft_value *weft_spectral_norm(weft_value *w, int axis, int iterations,
  * v[out, in, h, w] g[out, 1, 1, 1]. */
 WEFT_API weft_value *weft_weight_norm(weft_value *v, weft_value *g, int axis);
 
-/** ids[...] -> [..., d], with parameter weight[rows, d]. A NULL initializer is normal(0, 1), as
- * torch.nn.Embedding. */
+/** Options of weft_embedding(); NULL or zeroes: torch's defaults. */
+typedef struct weft_embedding_options {
+    const weft_init *weight; /**< NULL: normal(0, 1) */
+} weft_embedding_options;
+/** ids[...] -> [..., d], with parameter weight[rows, d], as torch.nn.Embedding. */
 WEFT_API weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char *name,
-                                    const weft_init *weight);
+                                    const weft_embedding_options *options);
 
 /** Options of weft_lstm(), weft_gru() and weft_rnn(). There are no projections (proj_size), and no packed
  * sequences. */

@@ -149,7 +149,7 @@ struct weft_scope_holder {
 /** Runs the body once within scope `name` of the graph of `value`.
  *
  *     WEFT_SCOPE(z, "generator") {
- *         z = weft_relu(weft_linear(z, 128, "fc"));
+ *         z = weft_relu(weft_linear(z, 128, "fc", NULL));
  *     }
  *
  * `break` and `continue` end the body (not a loop around it). The scope ends however the body is left: by
@@ -294,8 +294,8 @@ WEFT_API int weft_graph_count(const weft_model *model);         /**< Number of g
 WEFT_API const char *weft_graph_name(const weft_model *model, int index);
 WEFT_API const char *weft_model_name(const weft_model *model); /**< The name given to weft_model_new(). */
 
-/** The model as text, one line a node, parameters first; weft_model_parse() reads it back. The caller frees
- * it with free(). NULL when memory is out. */
+/** The model as text, one line a node, parameters first; weft_model_parse() reads it back. Free it
+ * with weft_text_free(). NULL when memory is out. */
 WEFT_API char *weft_model_text(const weft_model *model);
 /** @} */
 

@@ -285,10 +285,7 @@ WEFT_API weft_value *weft_linear_op(weft_value *x, weft_value *w, weft_value *b)
 /** Rows of w[rows, d] by integer ids [...] -> [..., d]. An id outside 0 to rows - 1 fails the run
  * (WEFT_DATA). */
 WEFT_API weft_value *weft_embedding_op(weft_value *w, weft_value *ids);
-/** q, k, v [B, H, T, D] -> softmax(q k^T * scale) v. Scale 0 means 1/sqrt(D); any other is taken as it is.
- * With `causal` row i sees keys j <= i only. */
-WEFT_API weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v, bool causal, double scale);
-/** How weft_attention_with() computes; NULL or zeroes: as weft_attention() without `causal`. */
+/** How weft_attention() computes; NULL or zeroes: PyTorch's defaults. */
 typedef struct weft_attention_options {
     bool causal;  /**< row i sees keys j <= i only, also where there are more keys than rows */
     double scale; /**< of the scores q k^T; 0: 1/sqrt(D) */
@@ -298,10 +295,11 @@ typedef struct weft_attention_options {
     double dropout; /**< probability that an element of the softmax is dropped, in training graphs only */
     int64_t window; /**< row i sees keys i - window < j <= i only, which implies `causal`; 0: no window */
 } weft_attention_options;
-/** torch.nn.functional.scaled_dot_product_attention: q [B, H, T, D], k and v [B, H / n, S, D] -> [B, H, T,
- * D]. Each head of k and v is shared by n heads of q that follow one another (PyTorch: enable_gqa). */
-WEFT_API weft_value *weft_attention_with(weft_value *q, weft_value *k, weft_value *v,
-                                         const weft_attention_options *options);
+/** softmax(q k^T scale) v, torch.nn.functional.scaled_dot_product_attention: q [B, H, T, D], k and v
+ * [B, H / n, S, D] -> [B, H, T, D]. Each head of k and v is shared by n heads of q that follow one another
+ * (PyTorch: enable_gqa). */
+WEFT_API weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v,
+                                    const weft_attention_options *options);
 /** How weft_rotary() rotates; NULL or zeroes: as Llama does. */
 typedef struct weft_rotary_options {
     double base;      /**< pair i of n turns by base^(-i / n) from row to row; 0: 10000 */
@@ -444,7 +442,8 @@ typedef enum weft_reduction {
     WEFT_LOSS_BATCHMEAN, /**< of weft_kl_div(): their sum divided by the length of axis 0, [] */
 } weft_reduction;
 
-/** Options of losses; NULL or zeroes: PyTorch's defaults. A field that a loss does not have is an error. */
+/** Options of losses; NULL or zeroes: PyTorch's defaults, and the mean. A field that a loss does not have is
+ * an error. */
 typedef struct weft_loss {
     weft_reduction reduction; /**< 0: the mean */
     /** cross_entropy, nll: [C], what each class counts; a mean divides by what all targets count. bce,
@@ -463,26 +462,20 @@ typedef struct weft_loss {
 
 /** The mean over rows of -log softmax(logits)[target]. Logits [N, C] and one integer target a row, [N] (not
  * [N, 1]), or [N, C, ...] and [N, ...]; or a target of the logits' shape, which is probabilities. Rows whose
- * target is -100 do not count; another one that is no class fails the run. */
-WEFT_API weft_value *weft_cross_entropy(weft_value *logits, weft_value *target);
-/** weft_cross_entropy() with options: reduction, weight, ignore_index, label_smoothing. */
-WEFT_API weft_value *weft_cross_entropy_with(weft_value *logits, weft_value *target,
-                                             const weft_loss *options);
+ * target is -100 do not count; another one that is no class fails the run. Options: reduction, weight,
+ * ignore_index, label_smoothing. */
+WEFT_API weft_value *weft_cross_entropy(weft_value *logits, weft_value *target, const weft_loss *options);
 /** -x[target], x[N, C] or x[N, C, ...] being logs of probabilities; a target that is no class fails the run,
  * as above. Options: reduction, weight, ignore_index. */
 WEFT_API weft_value *weft_nll(weft_value *x, weft_value *target, const weft_loss *options);
-/** max(x,0) - x t + log(1 + exp(-|x|)), element by element, not reduced. The target t has x's shape or is a
- * single number, []. (It does not broadcast otherwise: [4,1] against [4] would become [4,4].) */
-WEFT_API weft_value *weft_bce_with_logits(weft_value *x, weft_value *target);
-/** The mean of weft_bce_with_logits(). Options: reduction, weight, pos_weight. */
-WEFT_API weft_value *weft_bce_with_logits_with(weft_value *x, weft_value *target, const weft_loss *options);
+/** max(x,0) - x t + log(1 + exp(-|x|)). The target t has x's shape or is a single number, []. (It does not
+ * broadcast otherwise: [4,1] against [4] would become [4,4].) Options: reduction, weight, pos_weight. */
+WEFT_API weft_value *weft_bce_with_logits(weft_value *x, weft_value *target, const weft_loss *options);
 /** -t log x - (1 - t) log(1 - x), x being probabilities; logs are at least -100, and no gradient flows where
  * x is 0 or 1. Options: reduction, weight. */
 WEFT_API weft_value *weft_bce(weft_value *x, weft_value *target, const weft_loss *options);
-/** Mean of the squared differences, []. The target has x's shape or is a single number, []. */
-WEFT_API weft_value *weft_mse(weft_value *x, weft_value *target);
-/** weft_mse() with an option: reduction. */
-WEFT_API weft_value *weft_mse_with(weft_value *x, weft_value *target, const weft_loss *options);
+/** (x - t)^2. The target t has x's shape or is a single number, []. Option: reduction. */
+WEFT_API weft_value *weft_mse(weft_value *x, weft_value *target, const weft_loss *options);
 /** |x - t|. Option: reduction. */
 WEFT_API weft_value *weft_l1(weft_value *x, weft_value *target, const weft_loss *options);
 /** d^2 / (2 beta) where |d| < beta, else |d| - beta / 2, with d = x - t. Options: reduction, beta. */

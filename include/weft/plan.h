@@ -174,10 +174,10 @@ WEFT_API weft_memory weft_plan_memory(const weft_plan *plan);
  * which changes no bit. Either pointer may be NULL; the plan owns the texts. */
 WEFT_API bool weft_plan_setting_at(const weft_plan *plan, int index, const char **name, const char **value);
 
-/** The plan as text, which weft_model_parse() reads. The caller frees it with free(). NULL when memory
+/** The plan as text, which weft_model_parse() reads. Free it with weft_text_free(). NULL when memory
  * is out. */
 WEFT_API char *weft_plan_text(const weft_plan *plan);
-/** The plan as JSON with stable keys. The caller frees it with free(). NULL when memory is out. */
+/** The plan as JSON with stable keys. Free it with weft_text_free(). NULL when memory is out. */
 WEFT_API char *weft_plan_json(const weft_plan *plan);
 
 /** Verifies the plan again, with code that shares nothing with the compiler: every read follows its write, no

@@ -248,7 +248,7 @@ WEFT_API weft_status weft_session_beyond(const weft_session *session, uint64_t *
 
 /** Starts or stops measuring how long each node takes, which costs two clock reads per node. Default: off. */
 WEFT_API void weft_session_profile(weft_session *session, bool on);
-/** What was measured: the mean time of each node, as text, slowest first. The caller frees it with free().
+/** What was measured: the mean time of each node, as text, slowest first. Free it with weft_text_free().
  * NULL when memory is out. */
 WEFT_API char *weft_session_profile_text(const weft_session *session);
 

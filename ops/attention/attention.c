@@ -266,14 +266,10 @@ const weft_op weft_op_attention = {
             {0}},
 };
 
-weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v, bool causal, double scale) {
-    return weft_attention_with(q, k, v, &(weft_attention_options){.causal = causal, .scale = scale});
-}
-
 /* As of weft_dropout, no node draws in an eval graph. A mask that is NULL because of an earlier error is no
  * danger: after that error no node is made. */
-weft_value *weft_attention_with(weft_value *q, weft_value *k, weft_value *v,
-                                const weft_attention_options *options) {
+weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v,
+                           const weft_attention_options *options) {
     weft_attention_options o = options ? *options : (weft_attention_options){0};
     attention_attrs a = {.causal = o.causal || o.window, .scale = o.scale, .window = o.window};
     weft_value *in[] = {q, k, v, o.mask};

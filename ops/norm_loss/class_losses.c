@@ -148,7 +148,7 @@ static weft_value *probability_targets(weft_value *x, weft_value *target, const 
     return loss_reduce(weft_neg(sum), o->reduction);
 }
 
-weft_value *weft_cross_entropy_with(weft_value *logits, weft_value *target, const weft_loss *options) {
+weft_value *weft_cross_entropy(weft_value *logits, weft_value *target, const weft_loss *options) {
     static const char name[] = "cross_entropy";
     weft_loss o;
     weft_value *x = logits;
@@ -161,10 +161,6 @@ weft_value *weft_cross_entropy_with(weft_value *logits, weft_value *target, cons
                           name);
     if ((!is_soft && !targets_fit(name, x, target)) || !class_weight_fits(name, x, &o)) return NULL;
     return is_soft ? probability_targets(x, target, &o) : index_targets(x, target, &o);
-}
-
-weft_value *weft_cross_entropy(weft_value *logits, weft_value *target) {
-    return weft_cross_entropy_with(logits, target, NULL);
 }
 
 /* x[t] of each row that counts, which fails the run where t is no class; else x[0]. */

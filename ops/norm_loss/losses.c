@@ -67,14 +67,10 @@ weft_value *loss_constant(const weft_value *x, double value) {
 /* ---- differences ---- */
 
 /* torch.nn.functional.mse_loss. */
-weft_value *weft_mse_with(weft_value *x, weft_value *target, const weft_loss *options) {
+weft_value *weft_mse(weft_value *x, weft_value *target, const weft_loss *options) {
     weft_loss o;
     if (!loss_fits("mse", x, target) || !loss_options(&o, "mse", x, options, 0)) return NULL;
     return loss_reduce(weft_square(weft_sub(x, target)), o.reduction);
-}
-
-weft_value *weft_mse(weft_value *x, weft_value *target) {
-    return weft_mse_with(x, target, NULL);
 }
 
 /* torch.nn.functional.l1_loss. */
@@ -138,21 +134,15 @@ static bool weight_fits(const char *loss, const char *what, const weft_value *x,
                       TYPE(&weight->type), TYPE(&x->type));
 }
 
-/* Without reduction: the caller takes the mean. */
-weft_value *weft_bce_with_logits(weft_value *x, weft_value *target) {
-    if (!loss_fits("bce_with_logits", x, target)) return NULL;
-    return op_value(&weft_op_bce_with_logits, 2, (weft_value *[]){x, target}, NULL);
-}
-
 /* torch.nn.functional.binary_cross_entropy_with_logits: the part of positive targets, t log(1 + e^-x), counts
  * pos_weight times. */
-weft_value *weft_bce_with_logits_with(weft_value *x, weft_value *target, const weft_loss *options) {
+weft_value *weft_bce_with_logits(weft_value *x, weft_value *target, const weft_loss *options) {
     static const char name[] = "bce_with_logits";
     weft_loss o;
     if (!loss_fits(name, x, target) || !loss_options(&o, name, x, options, LOSS_WEIGHT | LOSS_POS_WEIGHT) ||
         !weight_fits(name, "weight", x, o.weight) || !weight_fits(name, "pos_weight", x, o.pos_weight))
         return NULL;
-    weft_value *loss = weft_bce_with_logits(x, target);
+    weft_value *loss = op_value(&weft_op_bce_with_logits, 2, (weft_value *[]){x, target}, NULL);
     if (o.pos_weight) {
         weft_value *more = weft_mul(weft_offset(o.pos_weight, -1), target);
         weft_value *positive = weft_mul(more, weft_logsigmoid(x));

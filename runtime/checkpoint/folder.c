@@ -60,7 +60,7 @@ bool folder_is_there(const char *folder, const weft_env *env) {
 
 weft_status weft_checkpoint_steps(const char *folder, const weft_env *env, int64_t **steps, int *n,
                                   weft_error *error) {
-    text all = {0}; /* of malloc, as the caller frees it */
+    text all = {0};
     const weft_io *io = io_of(env);
     if (error) *error = (weft_error){0};
     if (!folder || !steps || !n)
@@ -73,6 +73,10 @@ weft_status weft_checkpoint_steps(const char *folder, const weft_env *env, int64
     if (!is_listed || !*steps) *n = 0;
     if (!is_listed) return io_fail(error, folder, "cannot be listed", code);
     return *steps ? WEFT_OK : error_memory(error, folder);
+}
+
+void weft_checkpoint_steps_free(int64_t *steps) {
+    free(steps);
 }
 
 /* ---- removing ---- */

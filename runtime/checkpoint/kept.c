@@ -65,7 +65,7 @@ int kept_count(const kept *k, const char *folder) {
         count += c && c->m.form == k->form && has_sizes(c);
         weft_checkpoint_close(c);
     }
-    free(steps);
+    weft_checkpoint_steps_free(steps);
     return count;
 }
 
@@ -92,7 +92,7 @@ bool kept_prove(kept *k, const char *folder, int most, int64_t below, bool reads
         else
             kept_drop(k, steps[i]);
     }
-    free(steps);
+    weft_checkpoint_steps_free(steps);
     return is_proven;
 }
 
@@ -117,7 +117,7 @@ void kept_prune(kept *k, const char *folder, int keep, int64_t best, int64_t new
             kept_remove(k, folder, step);
         }
     }
-    free(steps);
+    weft_checkpoint_steps_free(steps);
 }
 
 int64_t kept_oldest(kept *k, const char *folder, int64_t best, int64_t below) {
@@ -129,6 +129,6 @@ int64_t kept_oldest(kept *k, const char *folder, int64_t best, int64_t below) {
         if (kept_has(k, steps[i])) whole = steps[i]; /* at last the newest, which was looked at just now */
     for (int i = 0; i < n && steps[i] < whole && oldest < 0; i++)
         if (steps[i] != best && !kept_is_others(k, folder, steps[i])) oldest = steps[i];
-    free(steps);
+    weft_checkpoint_steps_free(steps);
     return oldest;
 }

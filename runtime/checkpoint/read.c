@@ -183,7 +183,7 @@ weft_checkpoint *weft_checkpoint_newest(const char *folder, const weft_plan *pla
     s.steps = steps;
     s.which = s.n - 1;
     while (!status && !c) status = next(&s, &c, error);
-    free(steps);
+    weft_checkpoint_steps_free(steps);
     return status ? NULL : c;
 }
 
@@ -217,7 +217,7 @@ static void tell_absent(const char *path, const weft_env *env, weft_error *error
     weft_checkpoint_steps(folder, env, &steps, &n, &why);
     for (int i = n - 1; i >= 0 && i >= n - MOST; i--)
         at += (size_t)snprintf(list + at, sizeof list - at, "%sstep-%08jd", at ? ", " : "", steps[i]);
-    free(steps);
+    weft_checkpoint_steps_free(steps);
     error_set(error, error->status, "%.400s: there is no such checkpoint; %.400s has %s%s", path, folder,
               list, n > MOST ? ", ..." : "");
 }

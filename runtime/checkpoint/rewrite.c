@@ -163,7 +163,7 @@ static weft_status check_new(const weft_checkpoint *c, const char *folder, weft_
         if (steps[i] == c->m.step)
             status = error_set(error, WEFT_ORDER, "%.600s: it has step %jd: choose another folder", folder,
                                c->m.step);
-    free(steps);
+    weft_checkpoint_steps_free(steps);
     return status;
 }
 

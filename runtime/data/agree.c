@@ -40,7 +40,7 @@ static void show_options(const weft_loader *l, settings *s) {
         char *text = weft_fields_text(alone, &l->options);
         s->memory.is_out = s->memory.is_out || !text;
         if (text) show(s, f->name, "", *text ? text + strlen(f->name) + 1 : "0");
-        free(text);
+        weft_text_free(text);
     }
     show_hash(s, "hash of the sampler's order", "",
               l->options.sampler ? kit_hash(l->order, (size_t)l->dealt * sizeof *l->order, 0) : 0);

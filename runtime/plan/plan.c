@@ -229,7 +229,7 @@ bool plan_identify(weft_plan *plan, const weft_model *source) {
     char *rest = text_detach(&t);
     if (model && rest) plan->fingerprint = hash_text(rest, hash_text(model, 0));
     bool good = model && rest && model_form(source, &plan->form);
-    free(model);
+    weft_text_free(model);
     free(rest);
     return good;
 }

@@ -360,8 +360,8 @@ weft_status weft_weights_load_with(weft_store *store, const char *path, const we
     if (report) {
         *report = found;
     } else {
-        free(found.missing);
-        free(found.unexpected);
+        weft_text_free(found.missing);
+        weft_text_free(found.unexpected);
     }
     return failed ? error->status : WEFT_OK;
 }

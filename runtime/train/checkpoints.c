@@ -178,7 +178,7 @@ static weft_status last_step(const weft_trainer *t, int64_t *step, weft_error *e
     int64_t *steps = NULL;
     weft_status status = weft_checkpoint_steps(t->options.checkpoints.folder, t->env, &steps, &n, error);
     *step = n ? steps[n - 1] : -1;
-    free(steps);
+    weft_checkpoint_steps_free(steps);
     return status;
 }
 

@@ -162,7 +162,7 @@ char *verify_rank_text(const weft_plan *plan) {
         if (begin < end || has_places) text_add(&t, "%d: %jd %jd\n", s->index, begin, end);
     }
     bool good = variables != NULL;
-    free(variables);
+    weft_text_free(variables);
     char *all = text_detach(&t);
     if (good) return all;
     free(all);

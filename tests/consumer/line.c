@@ -6,9 +6,9 @@ static weft_model *build(void) {
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(8, 1)), *y = NULL;
     WEFT_SCOPE(x, "fit") {
-        WEFT_SCOPE(x, "a") y = weft_linear(x, 1, "line");
+        WEFT_SCOPE(x, "a") y = weft_linear(x, 1, "line", NULL);
     }
-    weft_value *loss = weft_mse(y, weft_scale(x, 3));
+    weft_value *loss = weft_mse(y, weft_scale(x, 3), NULL);
     weft_minimize(loss, "fit", &(weft_optimizer){.type = "sgd", .lr = 0.5});
     weft_output(loss, "loss");
     return m;

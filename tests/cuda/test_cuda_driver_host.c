@@ -9,7 +9,7 @@
 static void store_error(weft_error *error) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
-    weft_output(weft_linear(weft_input(g, "x", WEFT_F32, WEFT_SHAPE(2, 3)), 4, "fc"), "y");
+    weft_output(weft_linear(weft_input(g, "x", WEFT_F32, WEFT_SHAPE(2, 3)), 4, "fc", NULL), "y");
     weft_plan *plan = weft_compile(m, &(weft_compile_options){.device = WEFT_DEVICE_CUDA}, error);
     NEED(plan != NULL); /* compiling needs no driver */
     weft_store *store = weft_store_new(plan, 0, error);

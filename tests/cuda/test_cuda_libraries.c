@@ -316,7 +316,7 @@ TEST(a_measured_table_is_part_of_the_plan) {
 static weft_model *convolutions_and_a_product(void) {
     weft_model *m = weft_model_new("m");
     weft_graph *eval = weft_graph_new(m, "eval", WEFT_EVAL), *g = weft_graph_new(m, "train", WEFT_TRAIN);
-    weft_output(weft_linear(weft_input(eval, "x", WEFT_F32, 2, (int64_t[]){32, 16}), 24, "fc"), "y");
+    weft_output(weft_linear(weft_input(eval, "x", WEFT_F32, 2, (int64_t[]){32, 16}), 24, "fc", NULL), "y");
     weft_value *y = weft_input(g, "x", WEFT_F32, 4, (int64_t[]){2, 8, 6, 6});
     WEFT_SCOPE(y, "net") {
         y = weft_relu(weft_conv2d(y, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "one"));
@@ -573,7 +573,7 @@ TEST(memory_that_is_out_and_a_broken_device_skip_no_node) {
 /* ---- epilogues ---- */
 
 static weft_value *layer(weft_value *x) {
-    return weft_gelu_tanh(weft_linear(x, 16, "fc"));
+    return weft_gelu_tanh(weft_linear(x, 16, "fc", NULL));
 }
 
 /* With the library's epilogues and, on the emulated GPU, without them. */

@@ -66,8 +66,8 @@ static weft_model *model_with_means(void) {
     const weft_linear_options normed = {.parametrization = WEFT_SPECTRAL_NORM_IN_STEP};
     weft_model *m = weft_model_new("means");
     weft_value *x = weft_input(weft_graph_new(m, "step", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(4, 16));
-    weft_value *y = weft_tanh(weft_linear_with(x, 33, "a", &normed));
-    y = weft_linear_with(y, 5, "b", &normed);
+    weft_value *y = weft_tanh(weft_linear(x, 33, "a", &normed));
+    y = weft_linear(y, 5, "b", &normed);
     y = weft_sub(y, weft_moving_mean(weft_mean(y, WEFT_AXES(0), false), 0.5, "center"));
     weft_value *loss = weft_mean(weft_square(weft_offset(y, 1)), 0, NULL, false);
     weft_minimize(loss, "", &(weft_optimizer){.type = "adam", .lr = 0.05});

@@ -281,7 +281,7 @@ static weft_model *classifier(void) {
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 5});
     weft_value *y = weft_input(g, "y", WEFT_I64, 1, (int64_t[]){4});
-    weft_value *loss = weft_cross_entropy(weft_linear(x, 3, "fc"), y);
+    weft_value *loss = weft_cross_entropy(weft_linear(x, 3, "fc", NULL), y, NULL);
     weft_minimize(loss, NULL, &(weft_optimizer){.type = "sgd", .lr = 0.1});
     weft_output(loss, "loss");
     return m;
@@ -319,7 +319,7 @@ static weft_model *two_classifiers(void) {
         weft_graph *g = weft_graph_new(m, names[i], WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 5});
         weft_value *y = weft_input(g, "y", WEFT_I64, 1, (int64_t[]){4});
-        weft_value *loss = weft_cross_entropy(weft_linear(x, 3, names[i]), y);
+        weft_value *loss = weft_cross_entropy(weft_linear(x, 3, names[i], NULL), y, NULL);
         weft_minimize(loss, names[i], &(weft_optimizer){.type = "sgd", .lr = 0.1});
         weft_output(loss, "loss");
     }

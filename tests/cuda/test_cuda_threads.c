@@ -125,7 +125,7 @@ static weft_model *evaluator(void) {
     weft_model *m = weft_model_new("evaluator");
     weft_graph *g = weft_graph_new(m, "eval", WEFT_EVAL);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 5});
-    weft_output(weft_relu(weft_linear(x, 3, "fc")), "y");
+    weft_output(weft_relu(weft_linear(x, 3, "fc", NULL)), "y");
     return m;
 }
 

@@ -297,7 +297,7 @@ static int train_until_a_hook_fails(weft_comm *c) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_random_normal(g, WEFT_SHAPE(4, 3), 0, 1);
-    weft_minimize(weft_mean(weft_square(weft_linear(x, 2, "fc")), 0, NULL, false), "",
+    weft_minimize(weft_mean(weft_square(weft_linear(x, 2, "fc", NULL)), 0, NULL, false), "",
                   &(weft_optimizer){.type = "sgd"});
     weft_hook hook = {.name = "late", .at = fail_late};
     weft_trainer *t = weft_trainer_new(

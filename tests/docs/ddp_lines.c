@@ -113,14 +113,15 @@ static bool was_called(const char *text, bool is_chosen) {
 static weft_value *generator(weft_graph *g) {
     weft_value *z = weft_random_normal(g, 2, (int64_t[]){BATCH, WIDTH}, 0, 1);
     WEFT_SCOPE(z, "generator") {
-        z = weft_reshape(weft_linear(z, WIDTH, "fc"), 4, (int64_t[]){BATCH, WIDTH, 1, 1});
-        z = weft_linear(weft_flatten(weft_relu(weft_batch_norm(z, "bn")), 1), WIDTH, "out");
+        z = weft_reshape(weft_linear(z, WIDTH, "fc", NULL), 4, (int64_t[]){BATCH, WIDTH, 1, 1});
+        z = weft_linear(weft_flatten(weft_relu(weft_batch_norm(z, "bn", NULL)), 1), WIDTH, "out", NULL);
     }
     return z;
 }
 
 static weft_value *discriminator(weft_value *x) {
-    WEFT_SCOPE(x, "discriminator") x = weft_linear(weft_relu(weft_linear(x, 16, "fc1")), 1, "fc2");
+    WEFT_SCOPE(x, "discriminator")
+    x = weft_linear(weft_relu(weft_linear(x, 16, "fc1", NULL)), 1, "fc2", NULL);
     return x;
 }
 

@@ -21,7 +21,7 @@ static weft_model *build(void) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){2, 3}), *y = x;
-    WEFT_SCOPE(x, "net") y = weft_linear(x, 4, "fc");
+    WEFT_SCOPE(x, "net") y = weft_linear(x, 4, "fc", NULL);
     weft_minimize(mean_square(y, 0), "net", &(weft_optimizer){.type = "sgd"});
     share_statistics(m);
     return m;
@@ -29,12 +29,13 @@ static weft_model *build(void) {
 
 static weft_value *generator(weft_graph *g) {
     weft_value *z = weft_random_normal(g, 2, (int64_t[]){BATCH, WIDTH}, 0, 1);
-    WEFT_SCOPE(z, "generator") z = weft_linear(weft_relu(weft_linear(z, WIDTH, "fc")), WIDTH, "out");
+    WEFT_SCOPE(z, "generator")
+    z = weft_linear(weft_relu(weft_linear(z, WIDTH, "fc", NULL)), WIDTH, "out", NULL);
     return z;
 }
 
 static weft_value *discriminator(weft_value *x) {
-    WEFT_SCOPE(x, "discriminator") x = weft_linear(x, 1, "fc");
+    WEFT_SCOPE(x, "discriminator") x = weft_linear(x, 1, "fc", NULL);
     return x;
 }
 

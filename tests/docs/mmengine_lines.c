@@ -82,19 +82,20 @@ static weft_value *pixels(weft_value *image) {
 static weft_value *generator(weft_graph *g) {
     weft_value *z = weft_random_normal(g, WEFT_SHAPE(WEFT_BATCH, 8), 0, 1);
     WEFT_SCOPE(z, "generator") {
-        z = weft_relu(weft_batch_norm(weft_linear(z, 16, "fc"), "bn"));
-        z = weft_linear(z, PIXELS, "out");
+        z = weft_relu(weft_batch_norm(weft_linear(z, 16, "fc", NULL), "bn", NULL));
+        z = weft_linear(z, PIXELS, "out", NULL);
     }
     return z;
 }
 
 static weft_value *discriminator(weft_value *x) {
-    WEFT_SCOPE(x, "discriminator") x = weft_linear(weft_relu(weft_linear(x, 16, "fc1")), 1, "fc2");
+    WEFT_SCOPE(x, "discriminator")
+    x = weft_linear(weft_relu(weft_linear(x, 16, "fc1", NULL)), 1, "fc2", NULL);
     return x;
 }
 
 static weft_value *classifier(weft_value *x) {
-    WEFT_SCOPE(x, "classifier") x = weft_linear(x, CLASSES, "fc");
+    WEFT_SCOPE(x, "classifier") x = weft_linear(x, CLASSES, "fc", NULL);
     return x;
 }
 
@@ -105,7 +106,7 @@ static weft_value *mean_square(weft_value *logits, double target) {
 static weft_value *class_loss(weft_graph *g, weft_value **scores) {
     weft_value *label = weft_input(g, "label", WEFT_I32, WEFT_SHAPE(WEFT_BATCH));
     *scores = classifier(pixels(images(g)));
-    return weft_cross_entropy(*scores, label);
+    return weft_cross_entropy(*scores, label, NULL);
 }
 
 static void build(place *p) {

@@ -4,7 +4,7 @@
 static weft_value *layers(weft_value *x) {
     WEFT_SCOPE(x, "backbone") x = weft_conv2d(x, &(weft_conv){.out = 3, .kernel = 1}, "conv");
     x = weft_conv2d(x, &(weft_conv){.out = 3, .kernel = 3, .groups = 3}, "deep");
-    return weft_linear(weft_flatten(weft_batch_norm(x, "norm"), 1), 2, "fc");
+    return weft_linear(weft_flatten(weft_batch_norm(x, "norm", NULL), 1), 2, "fc", NULL);
 }
 
 static weft_model *build(void (*train)(weft_value *loss)) {

@@ -6,12 +6,13 @@ enum { BATCH = 4, WIDTH = 8, SAMPLES = 42 };
 
 static weft_value *generator(weft_graph *g) {
     weft_value *z = weft_random_normal(g, WEFT_SHAPE(WEFT_BATCH, WIDTH), 0, 1);
-    WEFT_SCOPE(z, "generator") z = weft_linear(weft_relu(weft_linear(z, WIDTH, "fc")), WIDTH, "out");
+    WEFT_SCOPE(z, "generator")
+    z = weft_linear(weft_relu(weft_linear(z, WIDTH, "fc", NULL)), WIDTH, "out", NULL);
     return z;
 }
 
 static weft_value *discriminator(weft_value *x) {
-    WEFT_SCOPE(x, "discriminator") x = weft_linear(x, 1, "fc");
+    WEFT_SCOPE(x, "discriminator") x = weft_linear(x, 1, "fc", NULL);
     return x;
 }
 
@@ -123,7 +124,7 @@ static weft_model *build_classifier(void) {
     weft_graph *g = weft_graph_new(m, "val", WEFT_EVAL);
     weft_value *label = weft_input(g, "label", WEFT_I32, WEFT_SHAPE(WEFT_BATCH));
     weft_value *weight = weft_input(g, "weight", WEFT_F32, WEFT_SHAPE(WEFT_BATCH));
-    weft_value *logits = weft_linear(weft_reshape(weight, WEFT_SHAPE(-1, 1)), 3, "fc");
+    weft_value *logits = weft_linear(weft_reshape(weight, WEFT_SHAPE(-1, 1)), 3, "fc", NULL);
     weft_output(logits, "logits");
     weft_output(weft_add(weight, weft_cast(label, WEFT_F32)), "losses");
     return m;

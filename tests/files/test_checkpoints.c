@@ -28,11 +28,11 @@ static weft_model *small_model(const weft_env *env, int width) {
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){BATCH, 24});
     weft_value *y = weft_input(g, "y", WEFT_U8, 1, (int64_t[]){BATCH});
     WEFT_SCOPE(x, "net") {
-        x = weft_dropout(weft_relu(weft_linear(x, width, "fc1")), 0.2);
-        x = weft_batch_norm(x, "bn");
+        x = weft_dropout(weft_relu(weft_linear(x, width, "fc1", NULL)), 0.2);
+        x = weft_batch_norm(x, "bn", NULL);
     }
-    WEFT_SCOPE(x, "head") x = weft_linear(x, 3, "fc");
-    weft_value *loss = weft_cross_entropy(x, y);
+    WEFT_SCOPE(x, "head") x = weft_linear(x, 3, "fc", NULL);
+    weft_value *loss = weft_cross_entropy(x, y, NULL);
     weft_minimize(loss, "net",
                   &(weft_optimizer){.type = "adam", .name = "a", .lr = 1e-2, .clip_norm = 0.5, .ema = 0.9});
     weft_minimize(loss, "head",
@@ -310,7 +310,7 @@ TEST(the_newest_and_the_best_are_kept) {
     CHECK(weft_checkpoint_steps(folder, NULL, &steps, &n, &error) == WEFT_OK);
     CHECK_SAYS(n == 3 && steps[0] == 20 && steps[1] == 50 && steps[2] == 60, "%d are kept", n);
     CHECK(count_in(folder) == 3);
-    free(steps);
+    weft_checkpoint_steps_free(steps);
     /* a second writer would mix two trainings */
     weft_checkpoint_options again = {.folder = folder};
     CHECK(!weft_checkpoint_writer_open(l.session, &again, &error) && error.status == WEFT_ORDER);
@@ -322,7 +322,7 @@ TEST(the_newest_and_the_best_are_kept) {
     /* the same step again takes its place */
     CHECK(lone_save(w, 60, false, &error) == WEFT_OK && count_in(folder) == 3);
     CHECK(weft_checkpoint_steps(in_top("nowhere"), NULL, &steps, &n, &error) == WEFT_OK && n == 0);
-    free(steps);
+    weft_checkpoint_steps_free(steps);
     weft_checkpoint_writer_close(w);
     /* a kill while a step takes the place of another leaves the old one under this name alone */
     CHECK(rename(in_top("kept/step-00000060"), in_top("kept/step-00000060.old.tmp")) == 0);
@@ -341,7 +341,7 @@ static void check_steps(const char *folder, const weft_env *env, int n_want, con
     if (CHECK_SAYS(n == n_want, "%d steps, not %d", n, n_want))
         for (int i = 0; i < n; i++)
             CHECK_SAYS(steps[i] == want[i], "step %lld, not %lld", (long long)steps[i], (long long)want[i]);
-    free(steps);
+    weft_checkpoint_steps_free(steps);
 }
 
 /* A link to a folder elsewhere, under each name that is removed: it may be left by a kill, be replaced, or be

@@ -17,10 +17,10 @@ enum { BATCH = 4, STEPS = 6 };
 
 static weft_value *network(weft_value *x) {
     WEFT_SCOPE(x, "net") {
-        x = weft_relu(
-            weft_batch_norm(weft_conv2d(x, &(weft_conv){.out = 4, .kernel = 3, .pad = 1}, "conv"), "bn"));
+        x = weft_relu(weft_batch_norm(weft_conv2d(x, &(weft_conv){.out = 4, .kernel = 3, .pad = 1}, "conv"),
+                                      "bn", NULL));
         x = weft_dropout(weft_flatten(x, 1), 0.1);
-        x = weft_linear(x, 3, "fc");
+        x = weft_linear(x, 3, "fc", NULL);
     }
     return x;
 }
@@ -31,7 +31,7 @@ static weft_model *build(const weft_env *env) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 4, (int64_t[]){WEFT_BATCH, 2, 6, 6});
     weft_value *y = weft_input(g, "y", WEFT_I32, 1, (int64_t[]){WEFT_BATCH});
-    weft_value *loss = weft_cross_entropy(network(x), y);
+    weft_value *loss = weft_cross_entropy(network(x), y, NULL);
     weft_minimize(loss, "net", &(weft_optimizer){.type = "adam", .clip_norm = 1});
     weft_output(loss, "loss");
     return m;

@@ -39,10 +39,10 @@ static weft_model *build(const weft_env *env, int width) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_random_normal(g, WEFT_SHAPE(4, WIDTH), 0, 1), *y = x;
     WEFT_SCOPE(y, "net") {
-        y = weft_relu(weft_linear(y, width, "fc1"));
-        y = weft_linear(y, WIDTH, "fc2");
+        y = weft_relu(weft_linear(y, width, "fc1", NULL));
+        y = weft_linear(y, WIDTH, "fc2", NULL);
     }
-    weft_value *loss = weft_mse(y, x);
+    weft_value *loss = weft_mse(y, x, NULL);
     weft_minimize(loss, "net", &(weft_optimizer){.type = "adam", .lr = 1e-3});
     weft_output(loss, "loss");
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
@@ -89,7 +89,7 @@ static const char *steps_of(const faults *f) {
     *text = 0;
     for (int i = 0; i < n; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%lld ", (long long)steps[i]);
-    free(steps);
+    weft_checkpoint_steps_free(steps);
     return text;
 }
 

@@ -395,7 +395,7 @@ static void call_again(const weft_node *n, const void *attrs, int missing) {
         weft_model *copy = weft_model_parse(string, "text", NULL, &error);
         CHECK_SAYS(copy != NULL, "%s\n%s", error.text, string);
         weft_model_free(copy);
-        free(string);
+        weft_text_free(string);
     }
     free(in);
     weft_model_free(m);

@@ -38,8 +38,8 @@ TEST(a_model_loads_as_it_was_saved) {
     if (copy) {
         char *before = weft_model_text(m), *after = weft_model_text(copy);
         CHECK_TEXT(after, before);
-        free(before);
-        free(after);
+        weft_text_free(before);
+        weft_text_free(after);
         for (const weft_graph *g = m->graphs, *h = copy->graphs; g && h; g = g->next, h = h->next)
             CHECK(g->next_random == h->next_random && g->next_id == h->next_id);
         save(copy, "b.bin");

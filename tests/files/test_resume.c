@@ -44,10 +44,10 @@ static const weft_dataset data = {1, list, NULL};
 
 static weft_value *network(weft_value *x, bool is_other) {
     WEFT_SCOPE(x, "left") {
-        x = weft_linear(x, 8, "fc");
+        x = weft_linear(x, 8, "fc", NULL);
         x = weft_dropout(is_other ? weft_sigmoid(x) : weft_tanh(x), 0.1);
     }
-    WEFT_SCOPE(x, "right") x = weft_linear(x, 1, "fc");
+    WEFT_SCOPE(x, "right") x = weft_linear(x, 1, "fc", NULL);
     return x;
 }
 
@@ -63,7 +63,7 @@ static void add_graph(weft_model *m, const char *name, weft_mode mode, const cha
     weft_graph *g = weft_graph_new(m, name, mode);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WIDTH));
     weft_value *loss = weft_mse(network(x, pattern ? o->trains : o->looks),
-                                weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1)));
+                                weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1)), NULL);
     if (mode == WEFT_TRAIN)
         weft_minimize(loss, pattern,
                       &(weft_optimizer){
@@ -455,7 +455,7 @@ static weft_model *build_own(const char *slot, bool by_epoch) {
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WIDTH)), *loss;
-        loss = weft_mse(network(x, false), weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1)));
+        loss = weft_mse(network(x, false), weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1)), NULL);
         weft_optimizer own = {.type = "own", .lr = 1e-3};
         own.schedule[0] =
             (weft_schedule){WEFT_SCHEDULE_STEP, .period = 1, .gamma = 0.7, .by_epoch = by_epoch};
@@ -511,7 +511,7 @@ TEST(weights_that_are_not_finite_are_not_saved) {
     CHECK(weft_trainer_check(t, &e) == WEFT_DATA && weft_trainer_progress(t)->iteration == 9);
     CHECK(!weft_checkpoint_steps(in_top("nan"), NULL, &steps, &n, &e) && n == 2 && steps[0] == 3 &&
           steps[1] == 4);
-    free(steps);
+    weft_checkpoint_steps_free(steps);
     weft_trainer_free(t);
     remove_tree(in_top("nan"));
     weft_model_free(m);

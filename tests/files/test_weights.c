@@ -248,7 +248,7 @@ static weft_store *small_store(weft_plan **plan) {
     weft_model *m = weft_model_new("small");
     weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){1, 2});
-    weft_output(weft_linear(x, 1, "fc"), "y");
+    weft_output(weft_linear(x, 1, "fc", NULL), "y");
     *plan = weft_compile(m, &(weft_compile_options){.threads = 1}, &error);
     weft_store *s = *plan ? weft_store_new(*plan, 0, &error) : NULL;
     CHECK_SAYS(s != NULL, "%s", error.text);
@@ -383,8 +383,8 @@ TEST(weights_load_in_part_and_by_other_names) {
                    "case %zu: %d %d %d", i, r.n_loaded, r.n_missing, r.n_unexpected);
         CHECK_TEXT(r.missing, cases[i].lacks);
         CHECK_TEXT(r.unexpected, cases[i].more);
-        free(r.missing);
-        free(r.unexpected);
+        weft_text_free(r.missing);
+        weft_text_free(r.unexpected);
         CHECK(!weft_store_get(s, "fc/bias", bias, sizeof *bias, NULL) && bias[0] == 7);
     }
     unlink(path);

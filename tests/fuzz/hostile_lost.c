@@ -143,7 +143,7 @@ static weft_model *small_model(void) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){ROWS, WIDTH});
-    WEFT_SCOPE(x, "net") x = weft_relu(weft_linear(x, 3, "fc"));
+    WEFT_SCOPE(x, "net") x = weft_relu(weft_linear(x, 3, "fc", NULL));
     weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "", &(weft_optimizer){.type = "adam"});
     return m;
 }

@@ -546,13 +546,11 @@ def _(c, x, w, b=None):
 def _(c, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     refuse(dropout_p, RANDOM)
     refuse(k.ndim != q.ndim or v.ndim != q.ndim, "operands of attention that broadcast")
-    if attn_mask is None and q.ndim == 4 and q.shape[1] == k.shape[1]:
-        return f"weft_attention({c(q)}, {c(k)}, {c(v)}, {flag(is_causal)}, {number(scale or 0)})"
     lift = (lambda t: f"weft_unsqueeze({c(t)}, 0)") if q.ndim == 3 else c
     mask = None if attn_mask is None else c(attn_mask)
     said = options("weft_attention_options", causal="true" if is_causal else None, mask=mask,
                    scale=None if scale is None else number(scale))
-    text = f"weft_attention_with({lift(q)}, {lift(k)}, {lift(v)}, {said})"
+    text = f"weft_attention({lift(q)}, {lift(k)}, {lift(v)}, {said})"
     return f"weft_squeeze({text}, 0)" if q.ndim == 3 else text
 
 
@@ -704,9 +702,7 @@ def unless(v, usual):
 @maps("nn.functional.cross_entropy")
 def _(c, x, t, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     refuse(x.ndim == 1, UNBATCHED)
-    if weight is None and ignore_index == -100 and reduction == "mean" and not label_smoothing:
-        return f"weft_cross_entropy({c(x)}, {c(t)})"
-    return f"weft_cross_entropy_with({c(x)}, {c(t)}, " + loss(
+    return f"weft_cross_entropy({c(x)}, {c(t)}, " + loss(
         reduction, weight=None if weight is None else c(weight),
         ignore_index=None if ignore_index == -100 else f"&(int64_t){{{ignore_index}}}",
         label_smoothing=label_smoothing or None) + ")"
@@ -722,9 +718,7 @@ def _(c, x, t, weight=None, ignore_index=-100, reduction="mean"):
 
 @maps("nn.functional.binary_cross_entropy_with_logits")
 def _(c, x, t, weight=None, reduction="mean", pos_weight=None):
-    if reduction == "none" and weight is None and pos_weight is None:
-        return f"weft_bce_with_logits({c(x)}, {c(t)})"
-    return f"weft_bce_with_logits_with({c(x)}, {c(t)}, " + loss(
+    return f"weft_bce_with_logits({c(x)}, {c(t)}, " + loss(
         reduction, weight=None if weight is None else c(weight), pos_weight=None if pos_weight is None else c(pos_weight)) + ")"
 
 
@@ -735,7 +729,7 @@ def _(c, x, t, weight=None, reduction="mean"):
 
 @maps("nn.functional.mse_loss")
 def _(c, x, t, reduction="mean"):
-    return f"weft_mse({c(x)}, {c(t)})" if reduction == "mean" else f"weft_mse_with({c(x)}, {c(t)}, {loss(reduction)})"
+    return f"weft_mse({c(x)}, {c(t)}, {loss(reduction)})"
 
 
 @maps("nn.functional.l1_loss")

@@ -25,7 +25,7 @@ static weft_value *mean(weft_value *v) {
 }
 
 static weft_value *fc(void) {
-    return weft_linear(x, 3, "fc");
+    return weft_linear(x, 3, "fc", NULL);
 }
 
 static const weft_optimizer sgd = {.type = "sgd", .lr = 0.5};
@@ -63,7 +63,7 @@ static void no_match(void) {
 
 static void not_reached(void) {
     weft_value *loss = mean(fc());
-    weft_linear(x, 2, "other");
+    weft_linear(x, 2, "other", NULL);
     WEFT_SCOPE(x, "net") weft_minimize(loss, "", &sgd);
 }
 
@@ -99,7 +99,8 @@ static void many_minimize(void) {
     for (int i = 0; i < 257; i++) {
         snprintf(name, sizeof name, "fc%d", i);
         snprintf(path, sizeof path, "net/%s", name);
-        weft_minimize(mean(weft_linear(x, 1, name)), path, &(weft_optimizer){.type = "sgd", .name = name});
+        weft_minimize(mean(weft_linear(x, 1, name, NULL)), path,
+                      &(weft_optimizer){.type = "sgd", .name = name});
     }
 }
 
@@ -110,7 +111,7 @@ static weft_value *shaped(int ndim, const int64_t *shape) {
 }
 
 static void biased_rms(void) {
-    weft_rms_norm_with(x, "n", &(weft_norm_options){.no_bias = true});
+    weft_rms_norm(x, "n", &(weft_norm_options){.no_bias = true});
 }
 
 static void axes_without_list(void) {
@@ -122,7 +123,7 @@ static void batch_of_constant(void) {
 }
 
 static void nameless(void) {
-    weft_linear(x, 2, NULL);
+    weft_linear(x, 2, NULL, NULL);
 }
 
 static void image_of_volume(void) {
@@ -249,17 +250,17 @@ TEST(batch_norm_needs_a_batch_when_it_is_compiled) {
         "test_api.c:|in bn: batch_norm: |one value a channel has no variance|larger batch";
     for (int64_t batch = 1; batch <= 4; batch += 3) {
         begin();
-        weft_minimize(mean(weft_square(weft_batch_norm(fc(), "bn"))), "", &sgd);
+        weft_minimize(mean(weft_square(weft_batch_norm(fc(), "bn", NULL))), "", &sgd);
         finish(batch, batch == 1 ? small : NULL);
     }
     begin(); /* no batch that could be bound */
-    weft_batch_norm(weft_constant(weft_graph_new(m, "fixed", WEFT_TRAIN), WEFT_F32, WEFT_SHAPE(2, 3), 0),
-                    "a");
+    weft_batch_norm(weft_constant(weft_graph_new(m, "fixed", WEFT_TRAIN), WEFT_F32, WEFT_SHAPE(2, 3), 0), "a",
+                    NULL);
     CHECK(!weft_model_error(m)->status);
     weft_model_free(m);
     m = weft_model_new("m");
     g = weft_graph_new(m, "fixed", WEFT_TRAIN);
-    weft_batch_norm(weft_input(g, "x", WEFT_F32, WEFT_SHAPE(1, 3)), "bn");
+    weft_batch_norm(weft_input(g, "x", WEFT_F32, WEFT_SHAPE(1, 3)), "bn", NULL);
     finish(0, small);
 }
 
@@ -280,7 +281,7 @@ static void sharded(const weft_ddp_options *one, const weft_ddp_options *two, in
     m = weft_model_new_in("m", &(weft_env){.log = keep_line});
     g = weft_graph_new(m, "train", WEFT_TRAIN);
     x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 3));
-    weft_minimize(mean(weft_add(fc(), weft_linear(x, 3, "other"))), "", &sgd);
+    weft_minimize(mean(weft_add(fc(), weft_linear(x, 3, "other", NULL))), "", &sgd);
     weft_ddp(m, "fc", one);
     weft_ddp(m, "other", two);
     weft_compile_options o = {.world = world, .zero = zero, .shard = shard};

@@ -15,7 +15,7 @@
 enum { STEPS = 5, MOST = 4096 };
 
 static weft_value *mlp(weft_value *x, const char *name) {
-    WEFT_SCOPE(x, name) x = weft_linear(weft_tanh(weft_linear(x, 24, "fc1")), 8, "fc2");
+    WEFT_SCOPE(x, name) x = weft_linear(weft_tanh(weft_linear(x, 24, "fc1", NULL)), 8, "fc2", NULL);
     return x;
 }
 
@@ -31,7 +31,7 @@ static weft_model *model(void) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 16));
-    weft_value *loss = weft_mse(mlp(x, "student"), weft_stop_gradient(mlp(x, "teacher")));
+    weft_value *loss = weft_mse(mlp(x, "student"), weft_stop_gradient(mlp(x, "teacher")), NULL);
     loss = weft_add(loss, weft_mean(mlp(x, "critic"), 0, NULL, false));
     weft_minimize(loss, "student,critic", &(weft_optimizer){.type = "adam", .lr = 0.01});
     weft_output(loss, "loss");
@@ -210,7 +210,7 @@ TEST(a_read_after_the_assign_sees_it_and_packs_are_made_anew) {
             for (int i = 0; i < 3; i++)
                 CHECK_SAYS(y[i] == 64.f * 64 * 64 * 3 * (float)(1 << i), "%d: %g", i, y[i]);
             CHECK(w[0] == 8 && w[64 * 64 - 1] == 8);
-            free(text);
+            weft_text_free(text);
             weft_model_free(again);
             weft_model_free(m);
         }

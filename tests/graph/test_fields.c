@@ -101,7 +101,7 @@ static void check_row(const struct table *t, const weft_field *f, bool is_last) 
                e.text);
     char *again = weft_fields_text(t->fields(), structure);
     CHECK_SAYS(again && strcmp(again, one) == 0, "%s: '%s' became '%s'", t->name, one, again ? again : "");
-    free(again);
+    weft_text_free(again);
 }
 
 TEST(each_field_is_read_and_written_alone) {
@@ -126,7 +126,7 @@ TEST(all_fields_of_a_structure_are_one_text) {
             CHECK_SAYS(read_one(t->fields(), all, structure, &e) == WEFT_OK, "%s: %s", t->name, e.text);
             char *again = weft_fields_text(t->fields(), structure);
             CHECK_TEXT(again, all);
-            free(again);
+            weft_text_free(again);
         }
 }
 
@@ -278,9 +278,9 @@ TEST(a_text_says_what_it_cannot_mean) {
     CHECK(weft_compile(NULL, &odd, &e) == NULL);
     char *nothing = weft_fields_text(NULL, NULL), *text = weft_fields_text(weft_compile_fields(), &odd);
     CHECK_TEXT(text, "batch=9223372036854775807");
-    free(text);
+    weft_text_free(text);
     CHECK_TEXT(nothing, "");
-    free(nothing);
+    weft_text_free(nothing);
 }
 
 TEST(a_table_that_is_too_long_is_refused) {
@@ -308,7 +308,7 @@ TEST(a_zero_in_a_text_is_a_true_zero) {
     CHECK(o.lr == WEFT_ZERO && o.beta1 == 0.5 && o.clip_norm == 2);
     char *again = weft_fields_text(weft_optimizer_fields(), &o);
     CHECK_TEXT(again, "type=adam lr=0 beta1=0.5 clip_norm=2");
-    free(again);
+    weft_text_free(again);
     char off[] = "clip_norm=0";
     CHECK(weft_fields_read(weft_optimizer_fields(), off, &o, "optimizer", &e) == WEFT_OK && o.clip_norm == 0);
 }

@@ -22,7 +22,7 @@ typedef struct kit {
 } kit;
 
 static weft_value *net(weft_value *x) {
-    WEFT_SCOPE(x, "net") x = weft_linear(weft_relu(weft_linear(x, 5, "a")), 2, "b");
+    WEFT_SCOPE(x, "net") x = weft_linear(weft_relu(weft_linear(x, 5, "a", NULL)), 2, "b", NULL);
     return x;
 }
 
@@ -116,7 +116,7 @@ static void optimizer_check(const optimizer_row *row) {
         if (line) line[strcspn(line, "\n")] = 0;
         CHECK_SAYS(line && strstr(line, row->holds), "wanted '%s' in '%s'", row->holds,
                    line ? line : "nothing");
-        free(text);
+        weft_text_free(text);
     }
     kit_check(&k, row->holds ? row->holds : row->error, row->error);
 }
@@ -389,7 +389,7 @@ TEST(one_optimizer_has_one_setting_in_all_graphs) {
 /* Attention of one small value with itself. */
 static weft_value *attended(kit *k, const weft_attention_options *o) {
     weft_value *x = weft_input(k->g, "q", WEFT_F32, 4, (int64_t[]){1, 2, 5, 4});
-    return weft_attention_with(x, x, x, o);
+    return weft_attention(x, x, x, o);
 }
 
 /* ---- calls: a statement on a kit, and the error ---- */
@@ -406,7 +406,7 @@ static const weft_strategy taken = {.name = "ddp"}; /* a name of Weft's */
 #define WINDOW(...)         weft_conv2d_op(k->image, weight(k, 4), NULL, &(weft_window){__VA_ARGS__})
 #define POOL(...)           weft_max_pool2d(k->image, &(weft_pool){__VA_ARGS__})
 #define RESIZE(...)         weft_interpolate(k->image, &(weft_interpolation){__VA_ARGS__})
-#define NORM(...)           weft_batch_norm_with(k->x, "n", &(weft_batch_norm_options){__VA_ARGS__})
+#define NORM(...)           weft_batch_norm(k->x, "n", &(weft_batch_norm_options){__VA_ARGS__})
 #define ROTARY(...)         weft_rotary(k->x, &(weft_rotary_options){__VA_ARGS__})
 #define ATTENTION(...)      attended(k, &(weft_attention_options){__VA_ARGS__})
 #define GRU(...)            weft_gru(F32(5, 4, 3), &(weft_recurrent){__VA_ARGS__}, "l", NULL)
@@ -448,12 +448,12 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(conv_op_no_x,      weft_conv2d_op(NULL, weight(k, 4), NULL, NULL), "conv2d: operand 0 is NULL")                  \
     X(up_op_null,        weft_conv_transpose2d_op(k->image, NULL, NULL, NULL), "conv_transpose2d: operand 1 is NULL")  \
     X(embedding_op_null, weft_embedding_op(k->x, NULL),             "embedding: operand 1 is NULL")                    \
-    X(attention_null,    weft_attention(k->image, NULL, k->image, false, 0), "attention: operand 1 is NULL")           \
+    X(attention_null,    weft_attention(k->image, NULL, k->image, NULL), "attention: operand 1 is NULL")           \
     X(layer_norm_half,   weft_layer_norm_op(k->x, NULL, k->state, 0), "a bias without a weight")              \
-    X(cross_entropy_null, weft_cross_entropy(k->x, NULL),           "cross_entropy: operand 1 is NULL")                \
-    X(mse_null,          weft_mse(k->x, NULL),                      "mse: the target is NULL")                         \
-    X(null_mse,          weft_mse(NULL, k->x),                      "mse: the prediction is NULL")                     \
-    X(bce_null,          weft_bce_with_logits(k->x, NULL),          "bce_with_logits: the target is NULL")             \
+    X(cross_entropy_null, weft_cross_entropy(k->x, NULL, NULL),           "cross_entropy: operand 1 is NULL")                \
+    X(mse_null,          weft_mse(k->x, NULL, NULL),                      "mse: the target is NULL")                         \
+    X(null_mse,          weft_mse(NULL, k->x, NULL),                      "mse: the prediction is NULL")                     \
+    X(bce_null,          weft_bce_with_logits(k->x, NULL, &(weft_loss){.reduction = WEFT_LOSS_NONE}),          "bce_with_logits: the target is NULL")             \
     X(concat_null,       weft_concat(2, (weft_value *[]){k->x, NULL}, 0), "concat: operand 1 is missing")              \
     X(null_concat,       weft_concat(2, (weft_value *[]){NULL, k->x}, 0), "concat: operand 0 is NULL")                 \
     X(assign_null,       weft_assign(k->state, NULL),               "assign: operand 0 is NULL")                       \
@@ -464,16 +464,16 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(output_null,       input_of(weft_graph_new(k->m, "idle", WEFT_EVAL)); weft_output(NULL, "y"),                    \
                          "graph idle does nothing: it has no output")                                                  \
     /* losses of two shapes */                                                                                         \
-    X(mse_broadcasts,    weft_mse(F32(4, 1), weft_input(k->g, "t", WEFT_F32, 1, (int64_t[]){4})),                      \
+    X(mse_broadcasts,    weft_mse(F32(4, 1), weft_input(k->g, "t", WEFT_F32, 1, (int64_t[]){4}), NULL),                      \
                          "mse: the prediction is f32[4,1], the target f32[4]: they must have one shape")               \
-    X(bce_broadcasts,    weft_bce_with_logits(F32(4), k->x),        "bce_with_logits: the prediction is f32[4], the")  \
+    X(bce_broadcasts,    weft_bce_with_logits(F32(4), k->x, &(weft_loss){.reduction = WEFT_LOSS_NONE}),        "bce_with_logits: the prediction is f32[4], the")  \
     X(prelu_broadcasts,  weft_prelu(k->x, F32(4)),                  "prelu: the weight is f32[4]: it must be [1], or") \
-    X(mse_of_a_row,      weft_mse(k->x, F32(3)),                    "the target f32[3]: they must have one shape")     \
-    X(mse_of_one_axis,   weft_mse(k->x, F32(1)),                    "they must have one shape")                        \
-    X(mse_of_a_number,   weft_mse(k->x, weft_constant(k->g, WEFT_F32, 0, NULL, 1)), NULL)                              \
-    X(entropy_columns,   weft_cross_entropy(k->x, weft_input(k->g, "t", WEFT_I64, 2, (int64_t[]){4, 1})),              \
+    X(mse_of_a_row,      weft_mse(k->x, F32(3), NULL),                    "the target f32[3]: they must have one shape")     \
+    X(mse_of_one_axis,   weft_mse(k->x, F32(1), NULL),                    "they must have one shape")                        \
+    X(mse_of_a_number,   weft_mse(k->x, weft_constant(k->g, WEFT_F32, 0, NULL, 1), NULL), NULL)                              \
+    X(entropy_columns,   weft_cross_entropy(k->x, weft_input(k->g, "t", WEFT_I64, 2, (int64_t[]){4, 1}), NULL),              \
                          "one integer target a row")                                                                           \
-    X(entropy_of_floats, weft_cross_entropy(k->x, F32(4)),          "target is f32[4]: it must be integer")            \
+    X(entropy_of_floats, weft_cross_entropy(k->x, F32(4), NULL),          "target is f32[4]: it must be integer")            \
     /* layers */                                                                                                       \
     X(conv_nothing,      weft_conv2d(k->image, NULL, "c"),          "conv2d: options are needed")                      \
     X(conv_no_out,       CONV(.kernel = 3),                         "conv2d: out=0: it must be at least 1")            \
@@ -551,19 +551,19 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(resize_mode,       RESIZE(.size = {8, 8}, .mode = (weft_interpolation_mode)7), "mode=7")                         \
     X(resize_corners,    RESIZE(.size = {8, 8}, .align_corners = true), "align_corners is for bilinear")               \
     X(adaptive_zero,     weft_adaptive_avg_pool2d(k->image, 0, 1),  "size[0]=0")                                          \
-    X(linear_no_out,     weft_linear(k->x, 0, "l"),                 "linear: out=0: it must be at least 1")            \
-    X(linear_weight,       weft_linear_with(k->x, 2, "l", &(weft_linear_options){.weight = &ones}), NULL)              \
-    X(linear_form,       weft_linear_with(k->x, 2, "l", &(weft_linear_options){.parametrization = (weft_parametrization)9}), \
+    X(linear_no_out,     weft_linear(k->x, 0, "l", NULL),                 "linear: out=0: it must be at least 1")            \
+    X(linear_weight,       weft_linear(k->x, 2, "l", &(weft_linear_options){.weight = &ones}), NULL)              \
+    X(linear_form,       weft_linear(k->x, 2, "l", &(weft_linear_options){.parametrization = (weft_parametrization)9}), \
                                                                     "parametrization=9: it must be")                   \
     X(conv_form,         CONV(.out = 2, .kernel = 1, .parametrization = (weft_parametrization)-1), "parametrization=-1") \
-    X(linear_biases,     weft_linear_with(k->x, 2, "l", &(weft_linear_options){.no_bias = true, .bias = &ones}),       \
+    X(linear_biases,     weft_linear(k->x, 2, "l", &(weft_linear_options){.no_bias = true, .bias = &ones}),       \
                          "linear: no_bias, and an initializer for the bias")                                           \
-    X(linear_no_name,    weft_linear(k->x, 2, NULL),                "a layer or a scope needs a name")                                   \
+    X(linear_no_name,    weft_linear(k->x, 2, NULL, NULL),                "a layer or a scope needs a name")                                   \
     X(norm_weight,         NORM(.weight = &ones),                     NULL)                                            \
     X(norm_defaults,     NORM(0),                                   NULL)                                              \
     X(norm_eps,          NORM(.eps = -1),                           "batch_norm: eps=-1: it must be from 0")           \
     X(norm_eps_nan,      NORM(.eps = NAN),                          "batch_norm: eps=nan")                             \
-    X(norm_eps_eval,     weft_batch_norm_with(weft_input(k->eval, "z", WEFT_F32, 2, (int64_t[]){4, 3}), "n",           \
+    X(norm_eps_eval,     weft_batch_norm(weft_input(k->eval, "z", WEFT_F32, 2, (int64_t[]){4, 3}), "n",           \
                                               &(weft_batch_norm_options){.eps = -1}), "batch_norm: eps=-1")            \
     X(norm_momentum,     NORM(.momentum = 1.5),                     "momentum=1.5: it must be from 0 to 1")            \
     X(norm_minus,        NORM(.momentum = -0.1),                    "momentum=-0.1")                                   \
@@ -571,6 +571,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(layer_norm_eps,    weft_layer_norm_op(k->x, NULL, NULL, -1),  "eps must not be negative")                        \
     X(layer_norm_zero,   weft_layer_norm_op(k->x, NULL, NULL, WEFT_ZERO), NULL)                                        \
     X(embedding_rows,    weft_embedding(k->x, 0, 4, "e", NULL),     "shape f32[0,4]: every axis must be at least 1")   \
+    X(embedding_weight,  weft_embedding(weft_cast(k->x, WEFT_I64), 3, 4, "e", &(weft_embedding_options){.weight = &ones}), NULL) \
     X(state_batch,       weft_state(k->x, "b", 2, (int64_t[]){WEFT_BATCH, 4}, (weft_init){0}), "axis 0 is WEFT_BATCH, but a state has one shape at every batch size")   \
     X(rotary_base,       ROTARY(.base = -1),                        "base -1: it must be above 0")                     \
     X(rotary_offset,     ROTARY(.offset = -3, .interleaved = true), "offset=-3")                                        \
@@ -751,7 +752,7 @@ TEST(every_call_says_what_it_cannot_do_with_what_it_is_given) {
 /* An earlier error stands, whatever NULLs it led to. */
 TEST(a_null_behind_an_error_adds_nothing_to_it) {
     kit k = kit_new();
-    weft_add(k.x, weft_relu(weft_linear(k.x, 0, "l")));
+    weft_add(k.x, weft_relu(weft_linear(k.x, 0, "l", NULL)));
     kit_check(&k, "linear", "linear: out=0");
 }
 
@@ -760,7 +761,7 @@ TEST(a_null_behind_an_error_adds_nothing_to_it) {
 static weft_value *leaves_by_return(weft_value *x) {
     WEFT_SCOPE(x, "outer") {
         WEFT_SCOPE(x, "inner") {
-            if (weft_ndim(x) == 2) return weft_linear(x, 3, "fc");
+            if (weft_ndim(x) == 2) return weft_linear(x, 3, "fc", NULL);
         }
     }
     return NULL;
@@ -768,7 +769,7 @@ static weft_value *leaves_by_return(weft_value *x) {
 
 static weft_value *leaves_by_break(weft_value *x) {
     WEFT_SCOPE(x, "outer") {
-        x = weft_linear(x, 3, "fc");
+        x = weft_linear(x, 3, "fc", NULL);
         break;
     }
     return x;
@@ -777,7 +778,7 @@ static weft_value *leaves_by_break(weft_value *x) {
 static weft_value *leaves_by_continue(weft_value *x) {
     for (int i = 0; i < 2; i++) {
         WEFT_SCOPE(x, "outer") {
-            x = weft_linear(x, 3, "fc");
+            x = weft_linear(x, 3, "fc", NULL);
             continue;
         }
     }
@@ -787,7 +788,7 @@ static weft_value *leaves_by_continue(weft_value *x) {
 static weft_value *leaves_by_goto(weft_value *x) {
     WEFT_GRAPH_SCOPE(weft_value_graph(x), "outer") {
         WEFT_SCOPE(x, "inner") {
-            x = weft_linear(x, 3, "fc");
+            x = weft_linear(x, 3, "fc", NULL);
             goto done;
         }
     }
@@ -796,7 +797,7 @@ done:
 }
 
 static weft_value *stays_in_the_body(weft_value *x) {
-    WEFT_SCOPE(x, "outer") x = weft_linear(x, 3, "fc");
+    WEFT_SCOPE(x, "outer") x = weft_linear(x, 3, "fc", NULL);
     return x;
 }
 
@@ -1093,8 +1094,8 @@ TEST(models_of_files_keep_what_they_meant) {
     CHECK_SAYS(m != NULL, "%s", e.text);
     char *again = weft_model_text(m);
     CHECK_TEXT(again, dump);
-    free(again);
-    free(dump);
+    weft_text_free(again);
+    weft_text_free(dump);
     weft_plan *plan = weft_compile(m, NULL, &e);
     CHECK_SAYS(plan != NULL, "%s", e.text);
     weft_plan_free(plan);

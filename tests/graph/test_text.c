@@ -61,14 +61,14 @@ static weft_model *same_text(const char *string) {
     if (!m) return NULL;
     char *again = weft_model_text(m);
     CHECK_TEXT(again, string);
-    free(again);
+    weft_text_free(again);
     return m;
 }
 
 static void round_trip(const weft_model *m) {
     char *string = weft_model_text(m);
     weft_model_free(same_text(string));
-    free(string);
+    weft_text_free(string);
 }
 
 TEST(a_model_reads_back_to_the_same_text) {
@@ -95,7 +95,7 @@ TEST(numbers_of_parameters_come_back) {
                        k->op->name, k->id);
     }
     CHECK(!g && !h && copy->batch == 5);
-    free(string);
+    weft_text_free(string);
     weft_model_free(copy);
     weft_model_free(m);
 }
@@ -126,7 +126,7 @@ TEST(every_stage_of_a_plan_reads_back) {
             CHECK_SAYS(plan != NULL, "%s: %s", o.stop_after, error.text);
             char *string = weft_plan_text(plan);
             if (string) weft_model_free(same_text(string));
-            free(string);
+            weft_text_free(string);
             weft_plan_free(plan);
         }
     weft_model_free(m);
@@ -143,7 +143,7 @@ TEST(plans_read_back_cannot_be_compiled_again) {
     CHECK_HOLDS(error.text, "that only the compiler makes");
     CHECK(weft_save(again, "/tmp/never", &error) == WEFT_ARGUMENT);
     CHECK_HOLDS(error.text, "only a model as it was built can be saved");
-    free(string);
+    weft_text_free(string);
     weft_model_free(again);
     weft_plan_free(plan);
     weft_model_free(m);
@@ -291,10 +291,10 @@ TEST(a_comma_locale_changes_nothing) {
         CHECK(strchr(before, '.') != NULL);
         CHECK_TEXT(after, before);
         weft_model_free(same_text(after));
-        free(after);
+        weft_text_free(after);
         locale_back();
     }
-    free(before);
+    weft_text_free(before);
     weft_model_free(m);
 }
 

@@ -90,8 +90,8 @@ TEST(plans_for_the_cpu_stay_as_they_are) {
               *after = compile(m, WEFT_DEVICE_CPU, WEFT_F32, "epilogue");
     char *want = weft_plan_text(before), *got = weft_plan_text(after);
     CHECK_TEXT(got, want);
-    free(want);
-    free(got);
+    weft_text_free(want);
+    weft_text_free(got);
     weft_plan_free(before);
     weft_plan_free(after);
     weft_model_free(m);
@@ -117,36 +117,36 @@ static weft_model *model_of(weft_value *(*loss)(weft_value *x)) {
 }
 
 static weft_value *three_layers(weft_value *x) {
-    x = weft_relu(weft_linear(x, 16, "a"));
-    x = weft_gelu_tanh(weft_linear(x, 24, "b"));
+    x = weft_relu(weft_linear(x, 16, "a", NULL));
+    x = weft_gelu_tanh(weft_linear(x, 24, "b", NULL));
     x = weft_reshape(x, 2, (int64_t[]){ROWS, 24});
-    x = weft_relu(weft_linear_with(x, 130, "c", &(weft_linear_options){.no_bias = true}));
-    return weft_linear(x, 3, "d");
+    x = weft_relu(weft_linear(x, 130, "c", &(weft_linear_options){.no_bias = true}));
+    return weft_linear(x, 3, "d", NULL);
 }
 
 /* Whoever looks at z before relu keeps both. */
 static weft_value *relu_of_what_is_fetched(weft_value *x) {
-    weft_value *z = weft_linear(x, 16, "a");
+    weft_value *z = weft_linear(x, 16, "a", NULL);
     weft_output(z, "z");
-    return weft_linear(weft_relu(z), 8, "b");
+    return weft_linear(weft_relu(z), 8, "b", NULL);
 }
 
 static weft_value *relu_of_what_is_read_twice(weft_value *x) {
-    weft_value *z = weft_linear(x, 16, "a");
-    return weft_linear(weft_add(weft_relu(z), weft_scale(z, 0.1)), 8, "b");
+    weft_value *z = weft_linear(x, 16, "a", NULL);
+    return weft_linear(weft_add(weft_relu(z), weft_scale(z, 0.1)), 8, "b", NULL);
 }
 
 /* gelu_tanh's operand is a result of its own. */
 static weft_value *gelu_of_what_is_fetched(weft_value *x) {
-    weft_value *z = weft_linear(x, 16, "a");
+    weft_value *z = weft_linear(x, 16, "a", NULL);
     weft_output(z, "z");
-    return weft_linear(weft_gelu_tanh(z), 8, "b");
+    return weft_linear(weft_gelu_tanh(z), 8, "b", NULL);
 }
 
 /* The gradient of y is fetched too. */
 static weft_value *product_that_is_read_twice(weft_value *x) {
-    weft_value *y = weft_relu(weft_linear(x, 16, "a")), *out[] = {y, x};
-    if (weft_gradients(weft_mean(weft_square(weft_linear(y, 8, "b")), 0, NULL, false), 2,
+    weft_value *y = weft_relu(weft_linear(x, 16, "a", NULL)), *out[] = {y, x};
+    if (weft_gradients(weft_mean(weft_square(weft_linear(y, 8, "b", NULL)), 0, NULL, false), 2,
                        (weft_value *[]){y, x}, out))
         return NULL;
     weft_output(out[0], "dy");
@@ -156,11 +156,11 @@ static weft_value *product_that_is_read_twice(weft_value *x) {
 
 /* cuBLASLt keeps GELU's operand in rows of a multiple of 8. */
 static weft_value *odd_width(weft_value *x) {
-    return weft_linear(weft_gelu_tanh(weft_linear(x, 12, "a")), 8, "b");
+    return weft_linear(weft_gelu_tanh(weft_linear(x, 12, "a", NULL)), 8, "b", NULL);
 }
 
 static weft_value *gelu_by_erf(weft_value *x) {
-    return weft_linear(weft_gelu(weft_linear(x, 16, "a")), 8, "b");
+    return weft_linear(weft_gelu(weft_linear(x, 16, "a", NULL)), 8, "b", NULL);
 }
 
 static const struct {
@@ -265,8 +265,8 @@ TEST(its_nodes_read_back) {
 
         CHECK_HOLDS(text, "u8[6,32] = linear_act(");
         CHECK_HOLDS(text, "act=relu keep=1");
-        free(again);
-        free(text);
+        weft_text_free(again);
+        weft_text_free(text);
         weft_model_free(back);
         weft_plan_free(plan);
     }

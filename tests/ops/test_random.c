@@ -260,12 +260,12 @@ TEST(attention_draws_in_training_graphs_only) {
     for (int train = 0; train < 2; train++) {
         weft_graph *g = weft_graph_new(m, train ? "train" : "eval", train ? WEFT_TRAIN : WEFT_EVAL);
         weft_value *q = weft_input(g, "q", WEFT_F32, 4, (int64_t[]){1, 1, 3, 4});
-        weft_value *y = weft_attention_with(q, q, q, &drops), *plain = weft_attention_with(q, q, q, NULL);
+        weft_value *y = weft_attention(q, q, q, &drops), *plain = weft_attention(q, q, q, NULL);
         NEED(y && plain);
         CHECK(y->node->in[0]->node->op == (train ? &weft_op_attention_dropout : &weft_op_attention));
         CHECK(plain->node->in[0]->node->op == &weft_op_attention);
         if (!train) continue;
-        CHECK(weft_attention_with(q, q, q, &(weft_attention_options){.dropout = 1.5}) == NULL);
+        CHECK(weft_attention(q, q, q, &(weft_attention_options){.dropout = 1.5}) == NULL);
         CHECK_HOLDS(weft_model_error(m)->text, "p 1.5: it must be above 0");
     }
     weft_model_free(m);

@@ -161,7 +161,7 @@ static weft_model *norm_model(const weft_optimizer *o) {
     for (int val = 0; val < 2; val++) {
         weft_graph *g = weft_graph_new(m, val ? "val" : "train", val ? WEFT_EVAL : WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(SAMPLES, N)), *y = x;
-        WEFT_SCOPE(x, "net") y = weft_batch_norm(x, "bn");
+        WEFT_SCOPE(x, "net") y = weft_batch_norm(x, "bn", NULL);
         weft_value *off = weft_offset(y, -1), *loss = weft_mean(weft_square(off), 0, NULL, false);
         if (!val) weft_minimize(loss, "net", o);
         weft_output(val ? y : loss, "y");
@@ -260,8 +260,8 @@ TEST(averages_of_state_need_some_and_have_one_optimizer) {
         for (int k = 0; k < 2; k++) {
             weft_graph *g = weft_graph_new(m, k ? "b" : "a", WEFT_TRAIN);
             weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(SAMPLES, N)), *y = x;
-            WEFT_SCOPE(x, "net") y = weft_batch_norm(x, "bn");
-            y = weft_linear(y, 2, k ? "fc2" : "fc");
+            WEFT_SCOPE(x, "net") y = weft_batch_norm(x, "bn", NULL);
+            y = weft_linear(y, 2, k ? "fc2" : "fc", NULL);
             weft_optimizer o = wrong[i].o;
             if (k) o = (weft_optimizer){.type = "adam", .ema = 0.5, .ema_buffers = wrong[i].is_twice};
             weft_minimize(weft_mean(y, 0, NULL, false), k ? "fc2,net/bn/running*" : "net", &o);
@@ -397,8 +397,8 @@ static weft_model *net(void) {
     weft_model *m = weft_model_new("net");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 16)), *y = x;
-    WEFT_SCOPE(x, "one") y = weft_tanh(weft_linear(y, 300, "a"));
-    WEFT_SCOPE(x, "two") y = weft_linear(weft_tanh(weft_linear(y, 33, "b")), 5, "c");
+    WEFT_SCOPE(x, "one") y = weft_tanh(weft_linear(y, 300, "a", NULL));
+    WEFT_SCOPE(x, "two") y = weft_linear(weft_tanh(weft_linear(y, 33, "b", NULL)), 5, "c", NULL);
     y = weft_mean(weft_square(y), 0, NULL, false);
     weft_minimize(y, "one", &(weft_optimizer){.type = "adamw", .lr = 0.01, .ema = 0.8, .clip_norm = 0.1});
     weft_minimize(y, "two", &(weft_optimizer){.type = "lamb", .lr = 0.01, .ema = 0.9});

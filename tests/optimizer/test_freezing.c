@@ -108,8 +108,8 @@ static weft_model *net(const weft_optimizer *o) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 16)), *y = x;
     WEFT_SCOPE(x, "net") {
-        y = weft_tanh(weft_linear(y, 300, "a"));
-        y = weft_linear(weft_tanh(weft_linear(y, 33, "b")), 5, "c");
+        y = weft_tanh(weft_linear(y, 300, "a", NULL));
+        y = weft_linear(weft_tanh(weft_linear(y, 33, "b", NULL)), 5, "c", NULL);
     }
     y = weft_mean(weft_square(y), 0, NULL, false);
     weft_minimize(y, NULL, o);

@@ -106,8 +106,8 @@ TEST(plans_of_worlds_with_groups_are_proved_and_files_keep_them) {
             CHECK_SAYS(plan != NULL, "row %zu: %s", i, e.text);
             weft_plan_free(plan);
         }
-        free(text);
-        free(same);
+        weft_text_free(text);
+        weft_text_free(same);
         weft_model_free(m);
         weft_model_free(again);
     }
@@ -123,7 +123,7 @@ static weft_plan *plan_of_layers(const weft_param_group *groups, int n) {
     for (int i = 0; i < 12; i++) {
         char name[8];
         snprintf(name, sizeof name, "%d", i);
-        x = weft_tanh(weft_linear(x, 256, name));
+        x = weft_tanh(weft_linear(x, 256, name, NULL));
     }
     weft_minimize(
         weft_mean(x, 0, NULL, false), NULL,
@@ -160,7 +160,7 @@ TEST(buckets_of_groups_start_in_order_and_the_first_one_early) {
             next++;
         }
         CHECK_SAYS(next > 2, "row %zu: %d sums", i, next);
-        free(text);
+        weft_text_free(text);
         weft_plan_free(plan);
     }
 }
@@ -176,15 +176,15 @@ static weft_value *layers(weft_value *x) {
     x = weft_conv2d(x, &(weft_conv){.out = 16, .kernel = 3, .pad = 1, .groups = 8}, "deep");
     x = weft_conv2d(x, &(weft_conv){.out = 8, .kernel = 1, .groups = 2}, "half");
     x = weft_conv_transpose2d(x, &(weft_conv){.out = 8, .kernel = 1, .groups = 8}, "up");
-    x = weft_batch_norm(x, "p");
-    x = weft_group_norm(x, 2, "q");
-    x = weft_instance_norm(x, "r");
-    x = weft_layer_norm_with(x, "s", &two);
+    x = weft_batch_norm(x, "p", NULL);
+    x = weft_group_norm(x, 2, "q", NULL);
+    x = weft_instance_norm(x, "r", NULL);
+    x = weft_layer_norm(x, "s", &two);
     line = weft_reshape(x, 3, (int64_t[]){2, 8, 64});
     line = weft_conv1d(line, &(weft_conv){.out = 8, .kernel = 1, .groups = 8}, "thin");
     line = weft_conv1d(weft_slice(line, 1, 0, 1), &(weft_conv){.out = 1, .kernel = 1}, "single");
-    rows = weft_rms_norm(weft_embedding(ids, 5, 8, "t", NULL), "u");
-    rows = weft_linear(weft_linear(rows, 4, "v"), 6, "w");
+    rows = weft_rms_norm(weft_embedding(ids, 5, 8, "t", NULL), "u", NULL);
+    rows = weft_linear(weft_linear(rows, 4, "v", NULL), 6, "w", NULL);
     rows = weft_lstm(weft_unsqueeze(rows, 1), &(weft_recurrent){.hidden = 3}, "x", NULL, NULL);
     rows = weft_gru(rows, &(weft_recurrent){.hidden = 3}, "y", NULL);
     rows = weft_mul(rows, weft_parameter(rows, "scale", WEFT_SHAPE(3), (weft_init){WEFT_INIT_ONES}));
@@ -270,7 +270,7 @@ TEST(kinds_are_what_the_calls_use_a_parameter_for) {
     if (CHECK_SAYS(loaded != NULL, "%s", e.text)) check_kinds(loaded, "loaded");
     weft_model *parsed = text ? weft_model_parse(text, NULL, NULL, &e) : NULL;
     if (CHECK_SAYS(parsed != NULL, "%s", e.text)) check_kinds(parsed, "parsed");
-    free(text);
+    weft_text_free(text);
     remove(path);
     weft_model_free(m);
     weft_model_free(loaded);

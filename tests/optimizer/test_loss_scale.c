@@ -15,7 +15,7 @@ static weft_model *model(const weft_optimizer *optimizer) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){ROWS, WIDE}), *y = x;
-    WEFT_SCOPE(x, "net") y = weft_linear(weft_relu(weft_linear(x, 2 * WIDE, "a")), WIDE, "b");
+    WEFT_SCOPE(x, "net") y = weft_linear(weft_relu(weft_linear(x, 2 * WIDE, "a", NULL)), WIDE, "b", NULL);
     weft_value *loss = weft_mean(weft_square(y), 0, NULL, false);
     weft_minimize(loss, "", optimizer);
     weft_output(loss, "loss");
@@ -155,7 +155,7 @@ TEST(only_f16_has_a_scale) {
         weft_plan *plan = weft_compile(m, &(weft_compile_options){.precision = dtypes[i]}, &e);
         char *text = weft_plan_text(plan);
         CHECK(text && !strstr(text, "loss_scale"));
-        free(text);
+        weft_text_free(text);
         weft_plan_free(plan);
         weft_model_free(m);
     }

@@ -15,10 +15,10 @@ enum { BATCH = 4, IN = 5, OUT = 3, STEPS = 6 };
 static weft_model *dino(const char *pattern, weft_dtype precision) {
     weft_model *m = weft_model_new("dino");
     weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(BATCH, IN));
-    weft_value *teacher = weft_linear(x, OUT, "teacher");
+    weft_value *teacher = weft_linear(x, OUT, "teacher", NULL);
     weft_value *center = weft_moving_mean(weft_mean(teacher, WEFT_AXES(0), false), MOMENTUM, "center");
     weft_value *target = weft_softmax(weft_scale(weft_sub(teacher, center), 4), -1);
-    weft_value *student = weft_log_softmax(weft_linear(x, OUT, "student"), -1);
+    weft_value *student = weft_log_softmax(weft_linear(x, OUT, "student", NULL), -1);
     weft_value *loss = weft_neg(weft_mean(weft_mul(weft_stop_gradient(target), student), 0, NULL, false));
     weft_minimize(loss, pattern, &(weft_optimizer){.type = "adam", .lr = 0.05, .clip_norm = 0.1});
     weft_output(loss, "loss");
@@ -82,8 +82,8 @@ TEST(it_is_the_mean_of_the_micro_batches_of_each_step) {
 static weft_value *critic(weft_value *x, weft_parametrization form) {
     weft_linear_options o = {.parametrization = form};
     WEFT_SCOPE(x, "critic") {
-        x = weft_leaky_relu(weft_linear_with(x, 6, "a", &o), 0.2);
-        x = weft_linear_with(x, 1, "b", &o);
+        x = weft_leaky_relu(weft_linear(x, 6, "a", &o), 0.2);
+        x = weft_linear(x, 1, "b", &o);
     }
     return weft_mean(x, 0, NULL, false);
 }
@@ -93,7 +93,7 @@ static weft_model *normed(const char *pattern, weft_dtype precision) {
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "g_step" : "d_step", WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(BATCH, IN));
-        weft_value *fake = weft_linear(x, IN, "generator");
+        weft_value *fake = weft_linear(x, IN, "generator", NULL);
         weft_value *loss = critic(i ? fake : weft_stop_gradient(fake), WEFT_SPECTRAL_NORM_IN_STEP);
         if (i == 0) loss = weft_sub(loss, critic(x, WEFT_SPECTRAL_NORM_IN_STEP));
         weft_minimize(loss, i ? "generator" : pattern, &(weft_optimizer){.type = "adam", .lr = 0.05});
@@ -357,7 +357,7 @@ TEST(what_is_wrong_is_said) {
     weft_moving_mean(weft_scale(x, 2), 0.9, "mean");
     check_wrong(x, "graph train moves mean already");
     x = wrong_model(WEFT_F32, 2);
-    weft_linear(x, OUT, "fc");
+    weft_linear(x, OUT, "fc", NULL);
     WEFT_SCOPE(x, "fc") weft_moving_mean(weft_mean(x, WEFT_AXES(0), false), 0.9, "bias");
     check_wrong(x, "fc/bias is a parameter of another call");
     /* the batch in its shape */
@@ -380,7 +380,7 @@ TEST(places_where_it_may_stand) {
     char name[120];
     weft_model *m = follower(0.9);
     weft_value *x = weft_input(weft_graph_new(m, "other", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(2, OUT));
-    weft_value *y = weft_linear(x, OUT, "mean"); /* a layer beside the mean: mean/weight, mean/bias */
+    weft_value *y = weft_linear(x, OUT, "mean", NULL); /* a layer beside the mean: mean/weight, mean/bias */
     weft_moving_mean(weft_mean(y, WEFT_AXES(0), false), 0.9, "mean");
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = 0;
@@ -399,7 +399,7 @@ TEST(places_where_it_may_stand) {
         weft_plan_free(plan);
         weft_model_free(both[i]);
     }
-    free(text);
+    weft_text_free(text);
     m = weft_model_new("eval");
     x = weft_input(weft_graph_new(m, "eval", WEFT_EVAL), "x", WEFT_F32, WEFT_SHAPE(OUT));
     weft_output(weft_moving_mean(x, 0.9, "mean"), "y");

@@ -14,7 +14,7 @@ static weft_model *build(const weft_optimizer *a, const weft_optimizer *b) {
     for (int i = 0; i < 3; i++) {
         weft_graph *g = weft_graph_new(m, names[i], WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 4));
-        WEFT_SCOPE(x, nets[i]) x = weft_linear(x, 3, "fc");
+        WEFT_SCOPE(x, nets[i]) x = weft_linear(x, 3, "fc", NULL);
         weft_minimize(weft_mean(weft_square(x), 0, NULL, false), nets[i], of[i]);
     }
     CHECK_SAYS(!weft_model_error(m)->status, "%s", weft_model_error(m)->text);

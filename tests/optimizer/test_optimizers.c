@@ -259,9 +259,9 @@ static weft_model *net_of(const weft_optimizer *o) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 16}), *y = x;
     WEFT_SCOPE(x, "net") {
-        y = weft_tanh(weft_linear(y, 300, "a"));
-        y = weft_tanh(weft_linear(y, 33, "b"));
-        y = weft_linear(y, 5, "c");
+        y = weft_tanh(weft_linear(y, 300, "a", NULL));
+        y = weft_tanh(weft_linear(y, 33, "b", NULL));
+        y = weft_linear(y, 5, "c", NULL);
     }
     weft_value *loss = weft_mean(weft_square(y), 0, NULL, false);
     const optimizer_kind *kind = optimizer_spelt(m, o->type);

@@ -186,7 +186,7 @@ static weft_model *again(const weft_model *m, bool is_text) {
     if (is_text) {
         char *text = weft_model_text(m);
         copy = weft_model_parse(text, "text", NULL, &e);
-        free(text);
+        weft_text_free(text);
     } else {
         int file = mkstemp(path);
         if (file >= 0) close(file);
@@ -207,8 +207,8 @@ TEST(a_model_that_was_read_trains_to_the_same_bits_without_the_builder) {
         world_check(one, two, 1, world_all, "read again");
         world_free(one);
         world_free(two);
-        free(text);
-        free(read);
+        weft_text_free(text);
+        weft_text_free(read);
         weft_model_free(m);
         weft_model_free(copy);
     }
@@ -225,8 +225,8 @@ TEST(dumps_of_all_passes_are_read_back) {
         char *read = copy ? weft_model_text(copy) : NULL;
         CHECK_SAYS(read != NULL, "%s: %s", weft_pass_name(i), e.text);
         if (read) CHECK_TEXT(read, text);
-        free(text);
-        free(read);
+        weft_text_free(text);
+        weft_text_free(read);
         weft_model_free(copy);
         weft_plan_free(plan);
         weft_model_free(m);
@@ -431,7 +431,7 @@ TEST(texts_that_define_what_no_builder_can_are_refused) {
         weft_model_free(read);
         free(changed);
     }
-    free(text);
+    weft_text_free(text);
     weft_model_free(m);
 }
 

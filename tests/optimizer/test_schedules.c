@@ -61,7 +61,7 @@ static char *written(const weft_model *m) {
     static const char key[] = " schedule=\"";
     char *text = weft_model_text(m), *at = text ? strstr(text, key) : NULL;
     char *part = at ? strndup(at + sizeof key - 1, strcspn(at + sizeof key - 1, "\"")) : NULL;
-    free(text);
+    weft_text_free(text);
     return part;
 }
 

@@ -48,9 +48,9 @@ static weft_model *build(const char *group) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 96});
     weft_value *y = weft_input(g, "y", WEFT_U8, 1, (int64_t[]){4});
-    WEFT_SCOPE(x, "net") x = weft_batch_norm(weft_linear(x, 130, "a"), "norm");
-    WEFT_SCOPE(x, "head") x = weft_linear(x, 77, "b");
-    weft_minimize(weft_cross_entropy(x, y), "", &(weft_optimizer){.type = "adam", .ema = 0.9});
+    WEFT_SCOPE(x, "net") x = weft_batch_norm(weft_linear(x, 130, "a", NULL), "norm", NULL);
+    WEFT_SCOPE(x, "head") x = weft_linear(x, 77, "b", NULL);
+    weft_minimize(weft_cross_entropy(x, y, NULL), "", &(weft_optimizer){.type = "adam", .ema = 0.9});
     if (group) weft_ddp(m, "head", &(weft_ddp_options){.process_group = group});
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
@@ -147,7 +147,7 @@ TEST(the_copy_is_counted_where_checkpoints_are_asked_for) {
     weft_plan_free(plan);
     weft_model_free(m);
     weft_model_free(plain);
-    free(text);
+    weft_text_free(text);
 }
 
 SUITE("memory of checkpoints", {T(a_plan_says_to_the_byte_what_each_rank_copies_and_writes),

@@ -62,13 +62,13 @@ static weft_value *grow(pool *p, test_random *r) {
     case 11:
         return weft_concat(2, (weft_value *[]){weft_slice(a, 1, 0, 11), weft_slice(b, 1, 11, COLUMNS)}, 1);
     case 12:
-        return weft_linear(a, COLUMNS, "shared");
+        return weft_linear(a, COLUMNS, "shared", NULL);
     case 13:
         return weft_maximum(a, weft_offset(b, -0.25));
     case 14:
         return weft_where(weft_greater(a, b), a, weft_square(weft_tanh(b)));
     default:
-        return weft_add(a, weft_linear(b, COLUMNS, "other"));
+        return weft_add(a, weft_linear(b, COLUMNS, "other", NULL));
     }
 }
 
@@ -303,8 +303,8 @@ TEST(every_stage_dumps_text_that_parses_back) {
         CHECK_SAYS(back != NULL, "%s: %s", weft_pass_name(i), e.text);
         char *again = weft_model_text(back);
         CHECK_TEXT(again, text);
-        free(again);
-        free(text);
+        weft_text_free(again);
+        weft_text_free(text);
         weft_model_free(back);
         weft_plan_free(plan);
     }
@@ -325,7 +325,7 @@ TEST(an_unoptimized_plan_has_the_nodes_that_were_built) {
         CHECK_SAYS(!is_off == !strstr(text, " = scale("), "%s", text);
         if (is_off) CHECK(strstr(text, "= tanh(") && strstr(text, "= relu(") && !strstr(text, "fused"));
         if (!is_off && isa_best() > WEFT_ISA_REFERENCE) CHECK(strstr(text, "fused") != NULL);
-        free(text);
+        weft_text_free(text);
         weft_plan_free(plan);
     }
     weft_model_free(m);
@@ -337,8 +337,8 @@ TEST(two_compiles_agree) {
     NEED(one && two);
     char *a = weft_plan_text(one), *b = weft_plan_text(two);
     CHECK_TEXT(a, b);
-    free(a);
-    free(b);
+    weft_text_free(a);
+    weft_text_free(b);
     weft_plan_free(one);
     weft_plan_free(two);
     weft_model_free(m);
@@ -363,7 +363,7 @@ TEST(a_plan_tells_the_library_that_computes_in_it) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "eval", WEFT_EVAL);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){64, 48});
-    weft_output(weft_linear(x, 32, "fc"), "y");
+    weft_output(weft_linear(x, 32, "fc", NULL), "y");
     weft_plan *plan = with_isa(m, WEFT_ISA_AUTO, &e), *plain = with_isa(m, WEFT_ISA_REFERENCE, &e);
     NEED(plan && plain);
     onednn_library here = onednn_library_here();
@@ -391,7 +391,7 @@ TEST(a_parameter_is_trained_once_in_a_graph) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){2, 3});
-    weft_value *loss = weft_mean(weft_square(weft_linear(x, 2, "fc")), 2, (int64_t[]){0, 1}, false);
+    weft_value *loss = weft_mean(weft_square(weft_linear(x, 2, "fc", NULL)), 2, (int64_t[]){0, 1}, false);
     weft_minimize(loss, "fc", &(weft_optimizer){.type = "sgd", .name = "one"});
     weft_minimize(loss, "fc", &(weft_optimizer){.type = "sgd", .name = "two"});
     weft_error e = {0};
@@ -404,10 +404,9 @@ TEST(a_parameter_is_trained_once_in_a_graph) {
 /* Two uses of a network with batch norm (0), dropout (1) or spectral norm (2). */
 static weft_value *network(weft_value *x, int kind) {
     WEFT_SCOPE(x, "d") {
-        x = kind == 2
-                ? weft_linear_with(x, 3, "fc", &(weft_linear_options){.parametrization = WEFT_SPECTRAL_NORM})
-                : weft_linear(x, 3, "fc");
-        if (kind == 0) x = weft_batch_norm(x, "bn");
+        x = kind == 2 ? weft_linear(x, 3, "fc", &(weft_linear_options){.parametrization = WEFT_SPECTRAL_NORM})
+                      : weft_linear(x, 3, "fc", NULL);
+        if (kind == 0) x = weft_batch_norm(x, "bn", NULL);
         if (kind == 1) x = weft_dropout(x, 0.5);
     }
     return weft_mean(x, 0, NULL, false);
@@ -463,7 +462,7 @@ static weft_value *read_samples(weft_graph *g) {
 static weft_model *learner(int kind) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
-    weft_value *x = read_samples(g), *y = kind < CENTER ? NULL : weft_linear(x, 3, "fc");
+    weft_value *x = read_samples(g), *y = kind < CENTER ? NULL : weft_linear(x, 3, "fc", NULL);
     weft_value *loss = y ? weft_mean(weft_sub(y, center_of(x)), 0, NULL, false)
                          : network(x, kind < SPECTRAL_NORM ? kind : SPECTRAL_NORM);
     if (kind == SPECTRAL_TWICE) {

@@ -117,7 +117,7 @@ TEST(plans_say_what_is_captured) {
         }
     for (int kind = 0; kind < 4; kind++)
         CHECK_SAYS(lines[kind] > 0, "no launch is %s", launch_name((launch_kind)kind));
-    free(text);
+    weft_text_free(text);
     weft_plan_free(plan);
     weft_model_free(m);
 }
@@ -286,7 +286,7 @@ TEST(all_ops_without_a_kernel_are_told_at_once) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
     weft_value *x = weft_input(g, "x", WEFT_F32, 4, (int64_t[]){1, 1, 2, 300});
-    weft_value *y = weft_cast(weft_attention(x, x, x, false, 0), WEFT_F64);
+    weft_value *y = weft_cast(weft_attention(x, x, x, NULL), WEFT_F64);
     y = weft_softmax(weft_scale(weft_softmax(y, -1), 3), -1);
     weft_output(weft_sum(weft_log_softmax(y, -1), 0, NULL, false), "y");
     weft_error error = {0};

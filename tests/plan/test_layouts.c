@@ -52,7 +52,7 @@ static weft_value *permute(weft_value *w, weft_graph *g) {
 
 static weft_value *attention(weft_value *w, weft_graph *g) {
     weft_value *x = input(g, 4, (int64_t[]){1, 3, 5, 4});
-    return mean_square(weft_attention(x, w, x, false, 0));
+    return mean_square(weft_attention(x, w, x, NULL));
 }
 
 static weft_value *max_pool(weft_value *w, weft_graph *g) {
@@ -182,7 +182,7 @@ TEST(volumes_are_pooled_where_they_lie) {
     x = weft_relu(weft_conv3d(x, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "c1"));
     x = weft_max_pool3d(x, &(weft_pool){.kernel = {2, 2, 2}});
     x = weft_relu(weft_conv3d(x, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "c2"));
-    x = weft_batch_norm(x, "bn");
+    x = weft_batch_norm(x, "bn", NULL);
     x = weft_avg_pool3d(x, &(weft_pool){.kernel = {3, 3, 3}, .stride = {1, 1, 1}, .pad = {1, 1, 1}});
     x = weft_conv_transpose3d(x, &(weft_conv){.out = 4, .kernel = 2, .stride = 2}, "up");
     weft_minimize(mean_square(x), NULL, &(weft_optimizer){.type = "sgd", .lr = 1});
@@ -264,14 +264,14 @@ static weft_model *everything(void) {
     weft_value *w = weft_parameter_in(g, "image", 4, (int64_t[]){2, 3, 8, 8}, (weft_init){0});
     weft_value *y =
         weft_relu(weft_conv2d(weft_add(x, w), &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "c1"));
-    y = weft_conv2d(weft_batch_norm(y, "bn"), &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "same1");
+    y = weft_conv2d(weft_batch_norm(y, "bn", NULL), &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "same1");
     y = weft_conv2d(y, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "same2");
     weft_value *small = weft_max_pool2d(y, &(weft_pool){.kernel = {2, 2}});
     weft_output(weft_conv2d(small, &(weft_conv){.out = 16, .kernel = 3}, "c2"), "small");
     y = weft_conv2d(y, &(weft_conv){.out = 16, .kernel = 3}, "c2");
     weft_output(y, "image");
     weft_value *rows = weft_permute(weft_reshape(y, 2, (int64_t[]){2, 16 * 36}), (int64_t[]){1, 0});
-    rows = weft_linear(weft_permute(weft_tanh(weft_slice(rows, 0, 3, 35)), (int64_t[]){1, 0}), 4, "fc");
+    rows = weft_linear(weft_permute(weft_tanh(weft_slice(rows, 0, 3, 35)), (int64_t[]){1, 0}), 4, "fc", NULL);
     weft_value *t = weft_parameter_in(g, "turned", 2, (int64_t[]){4, 2}, (weft_init){0});
     weft_value *loss = weft_mean(weft_mul(rows, weft_permute(t, (int64_t[]){1, 0})), 0, NULL, false);
     loss = weft_add(loss, weft_mean(weft_max_pool2d(w, &(weft_pool){.kernel = {2, 2}}), 0, NULL, false));

@@ -37,8 +37,8 @@ static void check_back(const weft_model *m, const weft_compile_options *c) {
     char *again = back ? weft_model_text(back) : NULL;
     CHECK_SAYS(back != NULL, "%s: %s", name, error.text);
     CHECK_SAYS(!again || strcmp(text, again) == 0, "%s: it reads back otherwise", name);
-    free(again);
-    free(text);
+    weft_text_free(again);
+    weft_text_free(text);
     weft_model_free(back);
     weft_plan_free(plan);
 }

@@ -14,23 +14,23 @@
 
 static weft_value *generator(weft_value *z) {
     WEFT_SCOPE(z, "generator") {
-        z = weft_relu(weft_batch_norm(weft_linear(z, 12, "fc"), "bn"));
-        z = weft_tanh(weft_linear(z, 6, "out"));
+        z = weft_relu(weft_batch_norm(weft_linear(z, 12, "fc", NULL), "bn", NULL));
+        z = weft_tanh(weft_linear(z, 6, "out", NULL));
     }
     return z;
 }
 
 static weft_value *discriminator(weft_value *x) {
     WEFT_SCOPE(x, "discriminator") {
-        x = weft_leaky_relu(weft_linear(x, 10, "fc"), 0.2);
-        x = weft_linear(weft_dropout(x, 0.25), 1, "out");
+        x = weft_leaky_relu(weft_linear(x, 10, "fc", NULL), 0.2);
+        x = weft_linear(weft_dropout(x, 0.25), 1, "out", NULL);
     }
     return x;
 }
 
 static weft_value *bce(weft_value *logits, double target) {
     weft_value *t = weft_constant(weft_value_graph(logits), WEFT_F32, 0, NULL, target);
-    return weft_mean(weft_bce_with_logits(logits, t), 0, NULL, false);
+    return weft_bce_with_logits(logits, t, NULL);
 }
 
 static weft_model *gan(void) {
@@ -101,10 +101,10 @@ static void check_pass(const weft_model *m, const char *pass, int world, int zer
         char *again = weft_model_text(back);
         CHECK_SAYS(back != NULL, "%s", e.text);
         if (back) check_same(name, again, want);
-        free(again);
+        weft_text_free(again);
         weft_model_free(back);
     }
-    free(got);
+    weft_text_free(got);
     free(want);
     weft_plan_free(plan);
 }

@@ -27,10 +27,10 @@ static weft_model *scoped(void) {
         weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 8});
         WEFT_SCOPE(x, "a") {
-            x = weft_linear(x, 8, "fc");
-            WEFT_SCOPE(x, "b") x = weft_relu(weft_linear(x, 8, "fc"));
+            x = weft_linear(x, 8, "fc", NULL);
+            WEFT_SCOPE(x, "b") x = weft_relu(weft_linear(x, 8, "fc", NULL));
         }
-        WEFT_SCOPE(x, "c") x = weft_linear(x, 8, "fc");
+        WEFT_SCOPE(x, "c") x = weft_linear(x, 8, "fc", NULL);
         weft_output(x, "y");
     }
     return m;
@@ -78,12 +78,12 @@ TEST(files_and_texts_keep_precisions) {
     for (int i = 0; i < 2; i++) {
         char *again = weft_model_text(back[i]);
         CHECK_TEXT(again, text);
-        free(again);
+        weft_text_free(again);
     }
     CHECK(precision_at(back[2], "a/b") && precision_at(back[2], "/")->dtype == WEFT_F16);
     for (int i = 0; i < 3; i++) weft_model_free(back[i]);
     remove(path);
-    free(text);
+    weft_text_free(text);
     weft_model_free(m);
 }
 
@@ -289,8 +289,8 @@ static weft_model *weights(void) {
         WEFT_SCOPE(x, "net") {
             weft_value *w =
                 weft_parameter(x, "w", 2, (int64_t[]){WIDE, WIDE}, (weft_init){WEFT_INIT_XAVIER_UNIFORM});
-            y = weft_linear(weft_matmul(y, weft_transpose(w, 0, 1), false, false), WIDE, "a");
-            y = weft_linear(y, WIDE, "exact");
+            y = weft_linear(weft_matmul(y, weft_transpose(w, 0, 1), false, false), WIDE, "a", NULL);
+            y = weft_linear(y, WIDE, "exact", NULL);
         }
         if (!i)
             weft_minimize(weft_mean(weft_square(y), 0, NULL, false), "",

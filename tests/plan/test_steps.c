@@ -232,7 +232,7 @@ static void layers(weft_model *m, int n) {
         snprintf(name, sizeof name, "conv%d", i);
         x = weft_relu(weft_conv2d(x, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, name));
         snprintf(name, sizeof name, "fc%d", i);
-        y = weft_relu(weft_linear(y ? y : weft_reshape(x, 2, (int64_t[]){16, 32}), 32, name));
+        y = weft_relu(weft_linear(y ? y : weft_reshape(x, 2, (int64_t[]){16, 32}), 32, name, NULL));
     }
     train(weft_add(weft_mean(y, 0, NULL, false), weft_mean(x, 0, NULL, false)));
 }
@@ -341,7 +341,7 @@ static void norms(weft_model *m, int n) {
     for (int i = 0; i < n; i++) {
         char name[24];
         snprintf(name, sizeof name, "bn%d", i);
-        WEFT_SCOPE(x, "net") x = weft_batch_norm(x, name);
+        WEFT_SCOPE(x, "net") x = weft_batch_norm(x, name, NULL);
     }
     weft_ddp_text(m, "net", "sync_batch_norm=1 broadcast_buffers=1");
     train(x);
@@ -445,7 +445,7 @@ static void read_back(const weft_model *m) {
     weft_model *again = text ? weft_model_parse(text, "text", NULL, &e) : NULL;
     CHECK_SAYS(again != NULL, "%s", e.text);
     weft_model_free(again);
-    free(text);
+    weft_text_free(text);
     CHECK_SAYS(weft_save(m, "test_steps.bin", &e) == WEFT_OK, "%s", e.text);
     again = weft_load("test_steps.bin", NULL, &e);
     CHECK_SAYS(again != NULL, "%s", e.text);
@@ -481,8 +481,8 @@ static void compiled(const weft_model *m, const weft_compile_options *o) {
     char *text = weft_plan_text(plan), *json = weft_plan_json(plan);
     CHECK(text && json);
     opened(plan, o);
-    free(text);
-    free(json);
+    weft_text_free(text);
+    weft_text_free(json);
     weft_plan_free(plan);
 }
 

@@ -86,8 +86,8 @@ static int check_classes(const weft_model *m, weft_compile_options options, int 
         char *one = weft_plan_text(plans[first]), *other = weft_plan_text(plans[k]);
         CHECK_SAYS(strcmp(one, other) == 0, "seed %llu: ranks %d and %d have other plans",
                    (unsigned long long)seed, first, k);
-        free(one);
-        free(other);
+        weft_text_free(one);
+        weft_text_free(other);
         shared++;
     }
     for (int k = 0; k < world; k++) free(seen[k]);
@@ -165,7 +165,7 @@ TEST(ranks_without_a_range_have_one_plan_unless_norms_are_taken) {
                                         .guard = rows[i].guard};
         weft_model *m = weft_model_new("m");
         weft_value *x = weft_input(weft_graph_new(m, "step", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(2, 4));
-        WEFT_SCOPE(x, "net") x = weft_linear_with(x, 4, "fc", &(weft_linear_options){.no_bias = true});
+        WEFT_SCOPE(x, "net") x = weft_linear(x, 4, "fc", &(weft_linear_options){.no_bias = true});
         weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "",
                       &(weft_optimizer){.type = "sgd", .lr = 1, .clip_norm = rows[i].clip_norm});
         for (int k = 0; k < RANKS; k++) NEED((plans[k] = compile(m, options, k, i)));
@@ -184,7 +184,7 @@ TEST(collectives_stand_in_one_order_whatever_a_rank_updates) {
     weft_value *x = weft_input(weft_graph_new(m, "step", WEFT_TRAIN), "x", WEFT_F32, 2, (int64_t[]){2, 4});
     const char *const names[] = {"one", "two", "three"};
     for (int i = 0; i < 3; i++) WEFT_SCOPE(x, names[i])
-    x = weft_linear_with(x, 4, "fc", &(weft_linear_options){.no_bias = i != 1});
+    x = weft_linear(x, 4, "fc", &(weft_linear_options){.no_bias = i != 1});
     weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "",
                   &(weft_optimizer){.type = "adam", .clip_norm = 1});
     for (int i = 0; i < 3; i++) weft_ddp(m, names[i], &(weft_ddp_options){.process_group = "3,2;1"});
@@ -203,7 +203,7 @@ static weft_model *model_with_constants(const char *type) {
     WEFT_SCOPE(x, "net") {
         for (int i = 0; i < 6; i++) {
             const char name[] = {'a', (char)('0' + i), 0};
-            x = weft_linear_with(x, 24, name, &(weft_linear_options){.no_bias = true});
+            x = weft_linear(x, 24, name, &(weft_linear_options){.no_bias = true});
             if (!i) x = weft_where(weft_greater(x, weft_neg(x)), weft_flip(x, 1, (int64_t[]){1}), x);
         }
     }

@@ -37,9 +37,9 @@ OP(conv_transpose2d_uneven,
    weft_conv_transpose2d_op(in[0], in[1], NULL,
                             WINDOW(.stride = {2, 3}, .pad = {0, 1}, .output_padding = {1, 2},
                                    .dilation = {2, 1}, .groups = 2)))
-OP(attention, weft_attention(in[0], in[1], in[2], false, 0))
-OP(attention_causal, weft_attention(in[0], in[1], in[2], true, 0))
-OP(attention_scale, weft_attention(in[0], in[1], in[2], false, 0.5))
+OP(attention, weft_attention(in[0], in[1], in[2], NULL))
+OP(attention_causal, weft_attention(in[0], in[1], in[2], &(weft_attention_options){.causal = true}))
+OP(attention_scale, weft_attention(in[0], in[1], in[2], &(weft_attention_options){.scale = 0.5}))
 
 typedef struct golden_case {
     const char *name;
@@ -67,7 +67,7 @@ static const golden_case cases[] = {
 };
 
 /* attention.safetensors: in3 is a mask; one of bool is of integers there. */
-#define ATTENTION(...) weft_attention_with(in[0], in[1], in[2], &(weft_attention_options){__VA_ARGS__})
+#define ATTENTION(...) weft_attention(in[0], in[1], in[2], &(weft_attention_options){__VA_ARGS__})
 
 OP(with_bools, ATTENTION(.mask = weft_cast(in[3], WEFT_BOOL)))
 OP(with_numbers, ATTENTION(.mask = in[3]))
@@ -224,7 +224,7 @@ TEST(batch_norm_agrees_with_pytorch_in_both_modes) {
         weft_graph *g = weft_graph_new(m, "g", k == 2 ? WEFT_EVAL : WEFT_TRAIN);
         port_list ports = {0};
         weft_value *in[3] = {feed(g, &ports, "in0", golden_find(&file, names[k], "in0"))};
-        weft_value *y = weft_batch_norm(in[0], "bn");
+        weft_value *y = weft_batch_norm(in[0], "bn", NULL);
         WEFT_GRAPH_SCOPE(g, "bn") {
             int64_t channels = weft_dim(in[0], 1);
             in[1] = weft_parameter_in(g, "weight", 1, &channels, (weft_init){0});

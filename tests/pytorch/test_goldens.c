@@ -193,11 +193,11 @@ static weft_model *mlp(const weft_optimizer *optimizer) {
     weft_value *label = weft_input(g, "label", WEFT_I32, 1, (int64_t[]){16});
     weft_value *y = x;
     WEFT_SCOPE(x, "net") {
-        y = weft_relu(weft_linear(y, 32, "fc1"));
-        y = weft_relu(weft_linear(y, 32, "fc2"));
-        y = weft_linear(y, 10, "fc3");
+        y = weft_relu(weft_linear(y, 32, "fc1", NULL));
+        y = weft_relu(weft_linear(y, 32, "fc2", NULL));
+        y = weft_linear(y, 10, "fc3", NULL);
     }
-    weft_value *loss = weft_cross_entropy(y, label);
+    weft_value *loss = weft_cross_entropy(y, label, NULL);
     weft_minimize(loss, "net", optimizer);
     weft_output(loss, "loss");
     return m;
@@ -235,14 +235,14 @@ TEST(a_batch_norm_conv_net_trains_as_pytorch) {
     weft_value *y = x;
     WEFT_SCOPE(x, "net") {
         y = weft_conv2d(y, &(weft_conv){.out = 8, .kernel = 3, .pad = 1, .no_bias = true}, "conv1");
-        y = weft_max_pool2d(weft_relu(weft_batch_norm(y, "bn1")), &(weft_pool){.kernel = {2, 2}});
+        y = weft_max_pool2d(weft_relu(weft_batch_norm(y, "bn1", NULL)), &(weft_pool){.kernel = {2, 2}});
         y = weft_conv2d(y, &(weft_conv){.out = 16, .kernel = 3, .stride = 2, .pad = 1, .no_bias = true},
                         "conv2");
-        y = weft_leaky_relu(weft_batch_norm(y, "bn2"), 0.1);
+        y = weft_leaky_relu(weft_batch_norm(y, "bn2", NULL), 0.1);
         y = weft_flatten(weft_adaptive_avg_pool2d(y, 1, 1), 1);
-        y = weft_linear(y, 10, "fc");
+        y = weft_linear(y, 10, "fc", NULL);
     }
-    weft_value *loss = weft_cross_entropy(y, label);
+    weft_value *loss = weft_cross_entropy(y, label, NULL);
     weft_minimize(loss, "net", &(weft_optimizer){.type = "sgd", .lr = 0.05, .momentum = 0.9});
     weft_output(loss, "loss");
     check_case("convnet", m, inputs);
@@ -262,12 +262,13 @@ static weft_value *heads(weft_value *qkv, int i) {
 static weft_value *block(weft_value *x, const char *name) {
     const weft_linear_options no_bias = {.no_bias = true};
     WEFT_SCOPE(x, name) {
-        weft_value *qkv = weft_linear_with(weft_layer_norm(x, "ln1"), 3 * D, "qkv", &no_bias);
-        weft_value *y = weft_attention(heads(qkv, 0), heads(qkv, 1), heads(qkv, 2), true, 0);
+        weft_value *qkv = weft_linear(weft_layer_norm(x, "ln1", NULL), 3 * D, "qkv", &no_bias);
+        weft_value *y = weft_attention(heads(qkv, 0), heads(qkv, 1), heads(qkv, 2),
+                                       &(weft_attention_options){.causal = true});
         y = weft_reshape(weft_permute(y, (int64_t[]){0, 2, 1, 3}), 3, (int64_t[]){BATCH, T_, D});
-        x = weft_add(x, weft_linear(y, D, "proj"));
-        y = weft_gelu_tanh(weft_linear(weft_layer_norm(x, "ln2"), 4 * D, "fc"));
-        x = weft_add(x, weft_linear(y, D, "out"));
+        x = weft_add(x, weft_linear(y, D, "proj", NULL));
+        y = weft_gelu_tanh(weft_linear(weft_layer_norm(x, "ln2", NULL), 4 * D, "fc", NULL));
+        x = weft_add(x, weft_linear(y, D, "out", NULL));
     }
     return x;
 }
@@ -287,11 +288,11 @@ TEST(a_tiny_gpt_trains_as_pytorch) {
             x = block(x, "0");
             x = block(x, "1");
         }
-        x = weft_linear_with(weft_layer_norm(x, "ln_f"), VOCAB, "head",
-                             &(weft_linear_options){.no_bias = true});
+        x = weft_linear(weft_layer_norm(x, "ln_f", NULL), VOCAB, "head",
+                        &(weft_linear_options){.no_bias = true});
     }
     weft_value *loss = weft_cross_entropy(weft_reshape(x, 2, (int64_t[]){-1, VOCAB}),
-                                          weft_reshape(targets, 1, (int64_t[]){-1}));
+                                          weft_reshape(targets, 1, (int64_t[]){-1}), NULL);
     weft_minimize(loss, "gpt",
                   &(weft_optimizer){.type = "adamw",
                                     .lr = 3e-3,
@@ -328,10 +329,10 @@ TEST(a_char_model_of_two_lstm_layers_trains_as_pytorch) {
     const weft_recurrent lstm = {.hidden = 24, .layers = 2, .batch_first = true};
     WEFT_SCOPE(tokens, "net") {
         x = weft_lstm(weft_embedding(tokens, VOCAB, 24, "wte", NULL), &lstm, "lstm", NULL, NULL);
-        x = weft_linear(x, VOCAB, "head");
+        x = weft_linear(x, VOCAB, "head", NULL);
     }
     weft_value *loss = weft_cross_entropy(weft_reshape(x, 2, (int64_t[]){-1, VOCAB}),
-                                          weft_reshape(targets, 1, (int64_t[]){-1}));
+                                          weft_reshape(targets, 1, (int64_t[]){-1}), NULL);
     weft_minimize(loss, "net", &(weft_optimizer){.type = "adam", .lr = 1e-2});
     weft_output(loss, "loss");
     check_f32("lstm_char", m, inputs, 2);
@@ -377,9 +378,9 @@ static void check_recurrent(const recurrent_case *c) {
         parts[0] = weft_mean(y, 1, (int64_t[]){o.batch_first}, false);
         parts[1] = states_of_samples(h);
         if (has_c) parts[2] = states_of_samples(last);
-        x = weft_linear(weft_concat(2 + has_c, parts, 1), 5, "fc");
+        x = weft_linear(weft_concat(2 + has_c, parts, 1), 5, "fc", NULL);
     }
-    weft_value *loss = weft_cross_entropy(x, label);
+    weft_value *loss = weft_cross_entropy(x, label, NULL);
     weft_minimize(loss, "net", &(weft_optimizer){.type = "sgd", .lr = 0.1, .momentum = 0.9});
     weft_output(loss, "loss");
     check_f32(c->name, m, inputs, 3 + has_c);
@@ -400,8 +401,8 @@ TEST(recurrent_layers_in_both_directions_train_as_pytorch) {
 
 static weft_value *generator(weft_value *z) {
     WEFT_SCOPE(z, "generator") {
-        z = weft_linear_with(z, 8 * 4 * 4, "fc", &(weft_linear_options){.no_bias = true});
-        z = weft_relu(weft_batch_norm(weft_reshape(z, 4, (int64_t[]){-1, 8, 4, 4}), "bn1"));
+        z = weft_linear(z, 8 * 4 * 4, "fc", &(weft_linear_options){.no_bias = true});
+        z = weft_relu(weft_batch_norm(weft_reshape(z, 4, (int64_t[]){-1, 8, 4, 4}), "bn1", NULL));
         z = weft_tanh(
             weft_conv_transpose2d(z, &(weft_conv){.out = 1, .kernel = 4, .stride = 2, .pad = 1}, "up"));
     }
@@ -414,15 +415,15 @@ static weft_value *discriminator(weft_value *x) {
             weft_conv2d(x, &(weft_conv){.out = 8, .kernel = 4, .stride = 2, .pad = 1}, "conv1"), 0.2);
         x = weft_conv2d(x, &(weft_conv){.out = 16, .kernel = 4, .stride = 2, .pad = 1, .no_bias = true},
                         "conv2");
-        x = weft_leaky_relu(weft_batch_norm(x, "bn2"), 0.2);
-        x = weft_linear(weft_flatten(x, 1), 1, "fc");
+        x = weft_leaky_relu(weft_batch_norm(x, "bn2", NULL), 0.2);
+        x = weft_linear(weft_flatten(x, 1), 1, "fc", NULL);
     }
     return x;
 }
 
 static weft_value *bce(weft_value *logits, double target) {
     weft_value *t = weft_constant(weft_value_graph(logits), WEFT_F32, 0, NULL, target);
-    return weft_mean(weft_bce_with_logits(logits, t), 0, NULL, false);
+    return weft_bce_with_logits(logits, t, NULL);
 }
 
 static weft_model *gan(void) {

@@ -174,37 +174,37 @@ static weft_value *slope_of_lstm(weft_value *x, weft_value *t, weft_value *w, we
     X(1, weft_instance_norm_op(x, w, b, 0), "F.instance_norm(x, weight=w, bias=b)") \
     X(1, weft_instance_norm_op(x, NULL, NULL, 0.5), "F.instance_norm(x, eps=0.5)") \
     X(1, penalty(batch_norm, x, t, w, b), "penalty(lambda x: through(lambda x, w, b: composed(x.flatten(0, 1), w, b, 0).view(2, 4, 4), x, t, w, b), x)") \
-    X(1, weft_cross_entropy(x, ids), "F.cross_entropy(x, ids)") \
-    X(1, weft_cross_entropy(rows_of(x), weft_reshape(ids, 1, AXES(-1))), "F.cross_entropy(rows_of(x), ids.flatten())") \
-    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.ignore_index = INDEX(2))), "F.cross_entropy(x, ids, ignore_index=2)") \
-    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.label_smoothing = 0.1)), "F.cross_entropy(x, ids, label_smoothing=0.1)") \
-    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.weight = fixed(w))), "F.cross_entropy(x, ids, weight=fixed(w))") \
-    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.weight = fixed(w), .ignore_index = INDEX(1), .reduction = WEFT_LOSS_SUM)), "F.cross_entropy(x, ids, weight=fixed(w), ignore_index=1, reduction='sum')") \
-    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.weight = fixed(w), .label_smoothing = 0.3, .ignore_index = INDEX(0))), "F.cross_entropy(x, ids, weight=fixed(w), label_smoothing=0.3, ignore_index=0)") \
-    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.weight = fixed(w), .label_smoothing = 0.3, .reduction = WEFT_LOSS_NONE)), "F.cross_entropy(x, ids, weight=fixed(w), label_smoothing=0.3, reduction='none')") \
-    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.label_smoothing = 0.2, .reduction = WEFT_LOSS_SUM)), "F.cross_entropy(x, ids, label_smoothing=0.2, reduction='sum')") \
-    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.reduction = WEFT_LOSS_NONE, .ignore_index = INDEX(3))), "F.cross_entropy(x, ids, reduction='none', ignore_index=3)") \
-    X(1, weft_cross_entropy_with(x, ids, OPTIONS(.reduction = WEFT_LOSS_SUM)), "F.cross_entropy(x, ids, reduction='sum')") \
-    X(1, weft_cross_entropy_with(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.ignore_index = INDEX(2))), "F.cross_entropy(rows_of(x), ids.flatten(), ignore_index=2)") \
-    X(1, weft_cross_entropy_with(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.label_smoothing = 0.1)), "F.cross_entropy(rows_of(x), ids.flatten(), label_smoothing=0.1)") \
-    X(1, weft_cross_entropy_with(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.weight = fixed(w))), "F.cross_entropy(rows_of(x), ids.flatten(), weight=fixed(w))") \
-    X(1, weft_cross_entropy_with(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.weight = fixed(w), .ignore_index = INDEX(1), .reduction = WEFT_LOSS_SUM)), "F.cross_entropy(rows_of(x), ids.flatten(), weight=fixed(w), ignore_index=1, reduction='sum')") \
-    X(1, weft_cross_entropy_with(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.weight = fixed(w), .label_smoothing = 0.3, .ignore_index = INDEX(0))), "F.cross_entropy(rows_of(x), ids.flatten(), weight=fixed(w), label_smoothing=0.3, ignore_index=0)") \
-    X(1, weft_cross_entropy_with(x, weft_cast(weft_reshape(ids, 2, AXES(-1, 3)), WEFT_U8), NULL), "F.cross_entropy(x, ids)") \
-    X(1, weft_cross_entropy_with(x, weft_cast(ids, WEFT_U8), OPTIONS(.label_smoothing = 0.5)), "F.cross_entropy(x, ids, label_smoothing=0.5)") \
-    X(1, weft_cross_entropy(x, part(t)), "F.cross_entropy(x, part(t))") \
-    X(1, weft_cross_entropy_with(x, part(t), OPTIONS(.weight = fixed(w), .label_smoothing = 0.1)), "F.cross_entropy(x, part(t), weight=fixed(w), label_smoothing=0.1)") \
-    X(1, weft_cross_entropy_with(rows_of(x), rows_of(t), OPTIONS(.weight = fixed(w), .reduction = WEFT_LOSS_NONE)), "F.cross_entropy(rows_of(x), rows_of(t), weight=fixed(w), reduction='none')") \
-    X(1, weft_cross_entropy_with(outer(x, t), wide_ids(ids), OPTIONS(.reduction = WEFT_LOSS_NONE, .weight = fixed(w))), "F.cross_entropy(outer(x, t), wide_ids(ids), reduction='none', weight=fixed(w))") \
+    X(1, weft_cross_entropy(x, ids, NULL), "F.cross_entropy(x, ids)") \
+    X(1, weft_cross_entropy(rows_of(x), weft_reshape(ids, 1, AXES(-1)), NULL), "F.cross_entropy(rows_of(x), ids.flatten())") \
+    X(1, weft_cross_entropy(x, ids, OPTIONS(.ignore_index = INDEX(2))), "F.cross_entropy(x, ids, ignore_index=2)") \
+    X(1, weft_cross_entropy(x, ids, OPTIONS(.label_smoothing = 0.1)), "F.cross_entropy(x, ids, label_smoothing=0.1)") \
+    X(1, weft_cross_entropy(x, ids, OPTIONS(.weight = fixed(w))), "F.cross_entropy(x, ids, weight=fixed(w))") \
+    X(1, weft_cross_entropy(x, ids, OPTIONS(.weight = fixed(w), .ignore_index = INDEX(1), .reduction = WEFT_LOSS_SUM)), "F.cross_entropy(x, ids, weight=fixed(w), ignore_index=1, reduction='sum')") \
+    X(1, weft_cross_entropy(x, ids, OPTIONS(.weight = fixed(w), .label_smoothing = 0.3, .ignore_index = INDEX(0))), "F.cross_entropy(x, ids, weight=fixed(w), label_smoothing=0.3, ignore_index=0)") \
+    X(1, weft_cross_entropy(x, ids, OPTIONS(.weight = fixed(w), .label_smoothing = 0.3, .reduction = WEFT_LOSS_NONE)), "F.cross_entropy(x, ids, weight=fixed(w), label_smoothing=0.3, reduction='none')") \
+    X(1, weft_cross_entropy(x, ids, OPTIONS(.label_smoothing = 0.2, .reduction = WEFT_LOSS_SUM)), "F.cross_entropy(x, ids, label_smoothing=0.2, reduction='sum')") \
+    X(1, weft_cross_entropy(x, ids, OPTIONS(.reduction = WEFT_LOSS_NONE, .ignore_index = INDEX(3))), "F.cross_entropy(x, ids, reduction='none', ignore_index=3)") \
+    X(1, weft_cross_entropy(x, ids, OPTIONS(.reduction = WEFT_LOSS_SUM)), "F.cross_entropy(x, ids, reduction='sum')") \
+    X(1, weft_cross_entropy(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.ignore_index = INDEX(2))), "F.cross_entropy(rows_of(x), ids.flatten(), ignore_index=2)") \
+    X(1, weft_cross_entropy(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.label_smoothing = 0.1)), "F.cross_entropy(rows_of(x), ids.flatten(), label_smoothing=0.1)") \
+    X(1, weft_cross_entropy(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.weight = fixed(w))), "F.cross_entropy(rows_of(x), ids.flatten(), weight=fixed(w))") \
+    X(1, weft_cross_entropy(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.weight = fixed(w), .ignore_index = INDEX(1), .reduction = WEFT_LOSS_SUM)), "F.cross_entropy(rows_of(x), ids.flatten(), weight=fixed(w), ignore_index=1, reduction='sum')") \
+    X(1, weft_cross_entropy(rows_of(x), weft_reshape(ids, 1, AXES(-1)), OPTIONS(.weight = fixed(w), .label_smoothing = 0.3, .ignore_index = INDEX(0))), "F.cross_entropy(rows_of(x), ids.flatten(), weight=fixed(w), label_smoothing=0.3, ignore_index=0)") \
+    X(1, weft_cross_entropy(x, weft_cast(weft_reshape(ids, 2, AXES(-1, 3)), WEFT_U8), NULL), "F.cross_entropy(x, ids)") \
+    X(1, weft_cross_entropy(x, weft_cast(ids, WEFT_U8), OPTIONS(.label_smoothing = 0.5)), "F.cross_entropy(x, ids, label_smoothing=0.5)") \
+    X(1, weft_cross_entropy(x, part(t), NULL), "F.cross_entropy(x, part(t))") \
+    X(1, weft_cross_entropy(x, part(t), OPTIONS(.weight = fixed(w), .label_smoothing = 0.1)), "F.cross_entropy(x, part(t), weight=fixed(w), label_smoothing=0.1)") \
+    X(1, weft_cross_entropy(rows_of(x), rows_of(t), OPTIONS(.weight = fixed(w), .reduction = WEFT_LOSS_NONE)), "F.cross_entropy(rows_of(x), rows_of(t), weight=fixed(w), reduction='none')") \
+    X(1, weft_cross_entropy(outer(x, t), wide_ids(ids), OPTIONS(.reduction = WEFT_LOSS_NONE, .weight = fixed(w))), "F.cross_entropy(outer(x, t), wide_ids(ids), reduction='none', weight=fixed(w))") \
     X(1, weft_nll(weft_log_softmax(x, 1), ids, NULL), "F.nll_loss(F.log_softmax(x, 1), ids)") \
     X(1, weft_nll(x, ids, OPTIONS(.ignore_index = INDEX(2))), "F.nll_loss(x, ids, ignore_index=2)") \
     X(1, weft_nll(x, ids, OPTIONS(.weight = fixed(w))), "F.nll_loss(x, ids, weight=fixed(w))") \
     X(1, weft_nll(x, ids, OPTIONS(.weight = fixed(w), .ignore_index = INDEX(1), .reduction = WEFT_LOSS_SUM)), "F.nll_loss(x, ids, weight=fixed(w), ignore_index=1, reduction='sum')") \
     X(1, weft_nll(x, ids, OPTIONS(.reduction = WEFT_LOSS_NONE, .ignore_index = INDEX(3))), "F.nll_loss(x, ids, reduction='none', ignore_index=3)") \
     X(1, weft_nll(x, ids, OPTIONS(.reduction = WEFT_LOSS_SUM)), "F.nll_loss(x, ids, reduction='sum')") \
-    X(1, weft_mse(x, t), "F.mse_loss(x, t)") \
-    X(1, weft_mse_with(x, t, OPTIONS(.reduction = WEFT_LOSS_SUM)), "F.mse_loss(x, t, reduction='sum')") \
-    X(1, weft_mse_with(x, t, OPTIONS(.reduction = WEFT_LOSS_NONE)), "F.mse_loss(x, t, reduction='none')") \
+    X(1, weft_mse(x, t, NULL), "F.mse_loss(x, t)") \
+    X(1, weft_mse(x, t, OPTIONS(.reduction = WEFT_LOSS_SUM)), "F.mse_loss(x, t, reduction='sum')") \
+    X(1, weft_mse(x, t, OPTIONS(.reduction = WEFT_LOSS_NONE)), "F.mse_loss(x, t, reduction='none')") \
     X(1, weft_l1(x, t, NULL), "F.l1_loss(x, t)") \
     X(1, weft_l1(x, t, OPTIONS(.reduction = WEFT_LOSS_SUM)), "F.l1_loss(x, t, reduction='sum')") \
     X(1, weft_l1(x, t, OPTIONS(.reduction = WEFT_LOSS_NONE)), "F.l1_loss(x, t, reduction='none')") \
@@ -228,10 +228,10 @@ static weft_value *slope_of_lstm(weft_value *x, weft_value *t, weft_value *w, we
     X(1, weft_bce(part(x), part(t), NULL), "F.binary_cross_entropy(part(x), part(t))") \
     X(1, weft_bce(part(x), part(t), OPTIONS(.reduction = WEFT_LOSS_SUM)), "F.binary_cross_entropy(part(x), part(t), reduction='sum')") \
     X(1, weft_bce(part(x), part(t), OPTIONS(.weight = fixed(first_of(t)))), "F.binary_cross_entropy(part(x), part(t), weight=fixed(first_of(t)))") \
-    X(1, weft_bce_with_logits(x, part(t)), "F.binary_cross_entropy_with_logits(x, part(t), reduction='none')") \
-    X(1, weft_bce_with_logits_with(x, part(t), NULL), "F.binary_cross_entropy_with_logits(x, part(t))") \
-    X(1, weft_bce_with_logits_with(x, part(t), OPTIONS(.pos_weight = fixed(first_of(t)))), "F.binary_cross_entropy_with_logits(x, part(t), pos_weight=fixed(first_of(t)))") \
-    X(1, weft_bce_with_logits_with(x, part(t), OPTIONS(.pos_weight = fixed(column(w)), .weight = fixed(column(b)), .reduction = WEFT_LOSS_SUM)), "F.binary_cross_entropy_with_logits(x, part(t), pos_weight=fixed(column(w)), weight=fixed(column(b)), reduction='sum')") \
+    X(1, weft_bce_with_logits(x, part(t), &(weft_loss){.reduction = WEFT_LOSS_NONE}), "F.binary_cross_entropy_with_logits(x, part(t), reduction='none')") \
+    X(1, weft_bce_with_logits(x, part(t), NULL), "F.binary_cross_entropy_with_logits(x, part(t))") \
+    X(1, weft_bce_with_logits(x, part(t), OPTIONS(.pos_weight = fixed(first_of(t)))), "F.binary_cross_entropy_with_logits(x, part(t), pos_weight=fixed(first_of(t)))") \
+    X(1, weft_bce_with_logits(x, part(t), OPTIONS(.pos_weight = fixed(column(w)), .weight = fixed(column(b)), .reduction = WEFT_LOSS_SUM)), "F.binary_cross_entropy_with_logits(x, part(t), pos_weight=fixed(column(w)), weight=fixed(column(b)), reduction='sum')") \
     X(1, weft_triplet_margin(x, t, weft_offset(x, 0.1), NULL), "F.triplet_margin_loss(x, t, x + 0.1)") \
     X(1, weft_triplet_margin(x, weft_tanh(t), t, OPTIONS(.margin = 2, .swap = true, .reduction = WEFT_LOSS_NONE)), "F.triplet_margin_loss(x, t.tanh(), t, margin=2.0, swap=True, reduction='none')") \
     X(1, weft_triplet_margin(x, t, weft_tanh(x), OPTIONS(.p = 1)), "F.triplet_margin_loss(x, t, x.tanh(), p=1)") \
@@ -496,7 +496,7 @@ typedef struct layer_state {
 static weft_value *layer(weft_value *x, const char *kind) {
     weft_parametrization form = strstr(kind, "spectral") ? WEFT_SPECTRAL_NORM : WEFT_WEIGHT_NORM;
     if (strstr(kind, "linear"))
-        return weft_linear_with(x, 4, "fc", &(weft_linear_options){.parametrization = form});
+        return weft_linear(x, 4, "fc", &(weft_linear_options){.parametrization = form});
     weft_conv conv = {.out = 4, .kernel = 3, .parametrization = form}, up = {3, 2, .parametrization = form};
     return strstr(kind, "up") ? weft_conv_transpose2d(x, &up, "fc") : weft_conv2d(x, &conv, "fc");
 }
@@ -627,7 +627,7 @@ TEST(batch_norm_in_eval_graphs_has_second_gradients) {
     weft_model *m = weft_model_new("eval");
     weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, AXES(3, 2)), *dx = NULL, *second = NULL;
-    weft_value *y = weft_batch_norm(x, "bn");
+    weft_value *y = weft_batch_norm(x, "bn", NULL);
     weft_gradients(weft_sum(weft_mul(y, weft_square(y)), 0, NULL, false), 1, &x, &dx);
     weft_gradients(squares(1, &dx), 1, &x, &second);
     weft_output(second, "second");
@@ -661,7 +661,7 @@ static weft_status run_targets(int loss, bool is_image, weft_dtype dtype, const 
     weft_value *t = weft_input(g, "t", dtype, is_image ? 2 : 1, is_image ? AXES(1, 2) : AXES(2));
     weft_loss o = {.ignore_index = INDEX(7), .reduction = WEFT_LOSS_SUM};
     if (loss) o.weight = weft_constant(g, WEFT_F32, 1, AXES(4), 2);
-    weft_output(loss == 2 ? weft_cross_entropy_with(x, t, &o) : weft_nll(x, t, &o), "loss");
+    weft_output(loss == 2 ? weft_cross_entropy(x, t, &o) : weft_nll(x, t, &o), "loss");
     weft_plan *plan = weft_compile(m, &(weft_compile_options){0}, &e);
     weft_store *store = plan ? weft_store_new(plan, 1, &e) : NULL;
     weft_session *session = store ? weft_session_open(plan, store, &e) : NULL;
@@ -701,19 +701,19 @@ TEST(targets_that_are_no_class_and_not_ignored_fail_the_run) {
     X(weft_group_norm_op(w, 1, NULL, NULL, 0), "group_norm: x is f32[4]: it must be [N, C, ...]") \
     X(weft_group_norm_op(weft_transpose(x, 1, 2), 1, w, NULL, 0), "group_norm: the weight is f32[4]: it must be [3]") \
     X(weft_instance_norm_op(weft_slice(x, 2, 0, 1), w, b, 0), "with more than one element a channel") \
-    X(weft_layer_norm_with(x, "n", &(weft_norm_options){.axes = 4}), "layer_norm: axes=4 of f32[2,4,3]: it must be 1 to 3") \
-    X(weft_group_norm_with(x, 2, "n", &(weft_norm_options){.axes = 2}), "group_norm: axes=2: only layer_norm and rms_norm") \
-    X(weft_instance_norm_with(x, "n", &(weft_norm_options){.eps = -1}), "layer_norm: eps must not be negative") \
-    X(weft_rms_norm_with(x, "n", &(weft_norm_options){.no_weight = true, .weight = &(weft_init){0}}), "no_weight, and an initializer") \
-    X(weft_cross_entropy(x, w), "cross_entropy: x is f32[2,4,3], the target f32[4]: it must be [N, C] or") \
-    X(weft_cross_entropy_with(x, ids, OPTIONS(.weight = weft_slice(w, 0, 0, 3))), "cross_entropy: the weight is f32[3]: it must be [4]") \
-    X(weft_cross_entropy_with(x, ids, OPTIONS(.label_smoothing = 1.5)), "cross_entropy: label_smoothing=1.5: it must be 0 to 1") \
-    X(weft_cross_entropy_with(x, t, OPTIONS(.ignore_index = INDEX(1))), "cross_entropy: the targets are probabilities") \
-    X(weft_cross_entropy_with(x, ids, OPTIONS(.reduction = (weft_reduction)7)), "cross_entropy: reduction=7") \
-    X(weft_cross_entropy_with(x, ids, OPTIONS(.margin = 1)), "cross_entropy: this loss has no option margin") \
+    X(weft_layer_norm(x, "n", &(weft_norm_options){.axes = 4}), "layer_norm: axes=4 of f32[2,4,3]: it must be 1 to 3") \
+    X(weft_group_norm(x, 2, "n", &(weft_norm_options){.axes = 2}), "group_norm: axes=2: only layer_norm and rms_norm") \
+    X(weft_instance_norm(x, "n", &(weft_norm_options){.eps = -1}), "layer_norm: eps must not be negative") \
+    X(weft_rms_norm(x, "n", &(weft_norm_options){.no_weight = true, .weight = &(weft_init){0}}), "no_weight, and an initializer") \
+    X(weft_cross_entropy(x, w, NULL), "cross_entropy: x is f32[2,4,3], the target f32[4]: it must be [N, C] or") \
+    X(weft_cross_entropy(x, ids, OPTIONS(.weight = weft_slice(w, 0, 0, 3))), "cross_entropy: the weight is f32[3]: it must be [4]") \
+    X(weft_cross_entropy(x, ids, OPTIONS(.label_smoothing = 1.5)), "cross_entropy: label_smoothing=1.5: it must be 0 to 1") \
+    X(weft_cross_entropy(x, t, OPTIONS(.ignore_index = INDEX(1))), "cross_entropy: the targets are probabilities") \
+    X(weft_cross_entropy(x, ids, OPTIONS(.reduction = (weft_reduction)7)), "cross_entropy: reduction=7") \
+    X(weft_cross_entropy(x, ids, OPTIONS(.margin = 1)), "cross_entropy: this loss has no option margin") \
     X(weft_nll(x, weft_slice(w, 0, 0, 3), NULL), "nll: x is f32[2,4,3], the target f32[3]") \
     X(weft_nll(x, weft_cast(ids, WEFT_F32), NULL), "nll: the target is f32[2,3]: it must be integer") \
-    X(weft_mse_with(x, t, OPTIONS(.weight = w)), "mse: this loss has no option weight") \
+    X(weft_mse(x, t, OPTIONS(.weight = w)), "mse: this loss has no option weight") \
     X(weft_l1(x, w, NULL), "l1: the prediction is f32[2,4,3], the target f32[4]") \
     X(weft_l1(x, t, OPTIONS(.reduction = WEFT_LOSS_BATCHMEAN)), "l1: this loss has no option WEFT_LOSS_BATCHMEAN") \
     X(weft_smooth_l1(x, t, OPTIONS(.beta = -1)), "smooth_l1: beta=-1: it must be 0 or more") \
@@ -723,8 +723,8 @@ TEST(targets_that_are_no_class_and_not_ignored_fail_the_run) {
     X(weft_kl_div(x, t, OPTIONS(.swap = true)), "kl_div: this loss has no option swap") \
     X(weft_bce(x, t, OPTIONS(.weight = w)), "bce: the weight is f32[4]: it must broadcast to the prediction, f32[2,4,3]") \
     X(weft_bce(x, t, OPTIONS(.pos_weight = w)), "bce: this loss has no option pos_weight") \
-    X(weft_bce_with_logits_with(x, t, OPTIONS(.pos_weight = w)), "bce_with_logits: the pos_weight is f32[4]") \
-    X(weft_bce_with_logits_with(x, t, OPTIONS(.ignore_index = INDEX(0))), "bce_with_logits: this loss has no option ignore_index") \
+    X(weft_bce_with_logits(x, t, OPTIONS(.pos_weight = w)), "bce_with_logits: the pos_weight is f32[4]") \
+    X(weft_bce_with_logits(x, t, OPTIONS(.ignore_index = INDEX(0))), "bce_with_logits: this loss has no option ignore_index") \
     X(weft_hinge_embedding(x, t, OPTIONS(.log_target = true)), "hinge_embedding: this loss has no option log_target") \
     X(weft_hinge_embedding(x, t, OPTIONS(.margin = INFINITY)), "hinge_embedding: margin=inf: it must be finite") \
     X(weft_margin_ranking(x, t, w, NULL), "margin_ranking: the prediction is f32[2,4,3], the target f32[4]") \
@@ -736,7 +736,7 @@ TEST(targets_that_are_no_class_and_not_ignored_fail_the_run) {
     X(weft_spectral_norm(x, 0, 0, "s"), "spectral_norm: 0 iterations") \
     X(weft_weight_norm(x, w, 0), "weight_norm: g is f32[4]: it must be f32[2,1,1]") \
     X(weft_weight_norm(w, b, 0), "weight_norm: f32[4] with axis 0") \
-    X(weft_linear_with(x, 4, "fc", &(weft_linear_options){.parametrization = (weft_parametrization)9}), "parametrization=9") \
+    X(weft_linear(x, 4, "fc", &(weft_linear_options){.parametrization = (weft_parametrization)9}), "parametrization=9") \
     X(weft_normalize(x, -4, 0), "normalize: f32[2,4,3] has no axis -4")
 /* clang-format on */
 

@@ -19,6 +19,7 @@ ROWS = {
     "weft_loader_options": ["weft_loader_options options;"],
     "weft_conv": ["CONV(", "UP(", "VOLUME("],
     "weft_linear_options": ["(weft_linear_options){"],
+    "weft_embedding_options": ["(weft_embedding_options){"],
     "weft_batch_norm_options": ["NORM("],
     "weft_window": ["WINDOW("],
     "weft_pool": ["POOL("],

@@ -14,8 +14,8 @@ enum { ROWS = 4, WIDTH = 5, WEIGHTS = 512 };
 /* ---- a model of two subgraphs, and what runs it ---- */
 
 static weft_value *network(weft_value *x) {
-    WEFT_SCOPE(x, "left") x = weft_tanh(weft_linear(x, 9, "fc"));
-    WEFT_SCOPE(x, "right") x = weft_linear(x, 2, "fc");
+    WEFT_SCOPE(x, "left") x = weft_tanh(weft_linear(x, 9, "fc", NULL));
+    WEFT_SCOPE(x, "right") x = weft_linear(x, 2, "fc", NULL);
     return x;
 }
 
@@ -23,7 +23,7 @@ static weft_value *network(weft_value *x) {
 static void add_graph(weft_model *m, const char *name, const char *pattern, const weft_optimizer *optimizer) {
     weft_graph *g = weft_graph_new(m, name, WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){ROWS, WIDTH});
-    weft_value *loss = weft_mse(network(x), weft_input(g, "t", WEFT_F32, 2, (int64_t[]){ROWS, 2}));
+    weft_value *loss = weft_mse(network(x), weft_input(g, "t", WEFT_F32, 2, (int64_t[]){ROWS, 2}), NULL);
     weft_minimize(loss, pattern, optimizer);
     weft_output(loss, "loss");
 }
@@ -349,7 +349,7 @@ TEST(sums_over_ranks_begin_amid_the_last_backward) {
     const char *last = strstr(text, "graph step.last"), *bucket = strstr(last, "= bucket(");
     const char *sum = strstr(last, "= all_reduce("), *next = strstr(bucket + 1, "= bucket(");
     CHECK_SAYS(bucket < sum && sum < next, "%s", text);
-    free(text);
+    weft_text_free(text);
     weft_plan_free(plan);
     weft_model_free(m);
 }

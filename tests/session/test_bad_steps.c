@@ -82,9 +82,9 @@ static void add_graph(weft_model *m, const char *name, const char *pattern, bool
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WIDTH));
     weft_value *t = has_classes ? weft_input(g, "t", WEFT_I32, WEFT_SHAPE(WEFT_BATCH))
                                 : weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
-    WEFT_SCOPE(x, "left") x = weft_dropout(weft_tanh(weft_linear(x, 8, "fc")), 0.2);
-    WEFT_SCOPE(x, "right") x = weft_linear(x, has_classes ? CLASSES : 1, "fc");
-    weft_value *loss = has_classes ? weft_cross_entropy(x, t) : weft_mse(x, t);
+    WEFT_SCOPE(x, "left") x = weft_dropout(weft_tanh(weft_linear(x, 8, "fc", NULL)), 0.2);
+    WEFT_SCOPE(x, "right") x = weft_linear(x, has_classes ? CLASSES : 1, "fc", NULL);
+    weft_value *loss = has_classes ? weft_cross_entropy(x, t, NULL) : weft_mse(x, t, NULL);
     weft_minimize(loss, pattern, &(weft_optimizer){.type = "adam", .lr = 1e-2, .clip_norm = 1, .ema = 0.9});
     weft_output(loss, "loss");
 }

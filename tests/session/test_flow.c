@@ -13,15 +13,15 @@ enum { ROWS = 4, WIDTH = 5, OUT = 2 };
 /* ---- a model of two networks: a trains left, b trains right, both trains both; mean writes a state ---- */
 
 static weft_value *network(weft_value *x) {
-    WEFT_SCOPE(x, "left") x = weft_tanh(weft_linear(x, 9, "fc"));
-    WEFT_SCOPE(x, "right") x = weft_linear(x, OUT, "fc");
+    WEFT_SCOPE(x, "left") x = weft_tanh(weft_linear(x, 9, "fc", NULL));
+    WEFT_SCOPE(x, "right") x = weft_linear(x, OUT, "fc", NULL);
     return x;
 }
 
 static void add_graph(weft_model *m, const char *name, const char *pattern) {
     weft_graph *g = weft_graph_new(m, name, WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(ROWS, WIDTH));
-    weft_value *loss = weft_mse(network(x), weft_input(g, "t", WEFT_F32, WEFT_SHAPE(ROWS, OUT)));
+    weft_value *loss = weft_mse(network(x), weft_input(g, "t", WEFT_F32, WEFT_SHAPE(ROWS, OUT)), NULL);
     weft_minimize(loss, pattern, &(weft_optimizer){.type = "adam", .lr = 1e-2, .clip_norm = 0.1});
     weft_output(loss, "loss");
 }
@@ -47,7 +47,7 @@ static char *line_of(const weft_model *m, const char *name) {
     snprintf(begin, sizeof begin, "\nflow %s ", name);
     const char *at = text ? strstr(text, begin) : NULL;
     char *line = at ? strndup(at + strlen(begin), strcspn(at + strlen(begin), "\n")) : NULL;
-    free(text);
+    weft_text_free(text);
     return line;
 }
 
@@ -244,10 +244,10 @@ TEST(files_and_dumps_keep_flows) {
         CHECK(again && strcmp(again, text) == 0);
         for (int k = 0; k < 2; k++) CHECK(strcmp(weft_flow_name(copies[i], k), names[k]) == 0);
         CHECK(!weft_flow_name(copies[i], 2) && !weft_flow_name(copies[i], -1));
-        free(again);
+        weft_text_free(again);
         weft_model_free(copies[i]);
     }
-    free(text);
+    weft_text_free(text);
     remove("flow.bin");
     weft_model_free(m);
 }

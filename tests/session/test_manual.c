@@ -14,8 +14,8 @@ enum { ROWS = 4, WIDTH = 6 };
 /* Statistics and random numbers, so that state and draws are compared, too. */
 static weft_value *network(weft_value *x, const char *name) {
     WEFT_SCOPE(x, name) {
-        x = weft_dropout(weft_relu(weft_batch_norm(weft_linear(x, 9, "a"), "norm")), 0.2);
-        x = weft_linear(x, WIDTH, "b");
+        x = weft_dropout(weft_relu(weft_batch_norm(weft_linear(x, 9, "a", NULL), "norm", NULL)), 0.2);
+        x = weft_linear(x, WIDTH, "b", NULL);
     }
     return x;
 }
@@ -160,7 +160,7 @@ TEST(losses_and_forgotten_gradients_leave_no_trace) {
         weft_model *m = weft_model_new("m");
         weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
         weft_value *x = read_x(g), *y = x;
-        WEFT_SCOPE(x, "net") y = weft_linear(weft_dropout(weft_linear(x, 9, "a"), 0.5), 2, "b");
+        WEFT_SCOPE(x, "net") y = weft_linear(weft_dropout(weft_linear(x, 9, "a", NULL), 0.5), 2, "b", NULL);
         weft_value *loss = weft_mean(weft_square(y), 0, NULL, false);
         weft_minimize(loss, "", &(weft_optimizer){.type = "adam", .lr = 0.01});
         weft_output(loss, "loss");
@@ -394,7 +394,7 @@ TEST(a_graph_cannot_add_amid_anothers_over_the_same_parameters) {
     weft_model *m = weft_model_new("m");
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "b" : "a", WEFT_TRAIN);
-        weft_value *loss = weft_mean(weft_square(weft_linear(read_x(g), 1, "fc")), 0, NULL, false);
+        weft_value *loss = weft_mean(weft_square(weft_linear(read_x(g), 1, "fc", NULL)), 0, NULL, false);
         weft_minimize(loss, "", &(weft_optimizer){.type = "sgd", .lr = 0.1});
     }
     weft_flow_named(m, "f", "a b{accumulate=4,batch=next}");
@@ -495,7 +495,7 @@ TEST(an_update_alone_has_nothing_else) {
     CHECK(!strstr(loss, "adam_update(") && !strstr(loss, "= bucket(") && !strstr(loss, " bwd"));
     CHECK(weft_plan_input(plan, "d_step", 0, &port) && strcmp(port.name, "x") == 0);
     CHECK(weft_plan_output(plan, "d_step", 0, &port));
-    free(text);
+    weft_text_free(text);
     weft_plan_free(plan);
     weft_model_free(m);
 }

@@ -44,13 +44,13 @@ static weft_model *build(const char *optimizer) {
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){ROWS, WIDTH}), *a = NULL, *b = NULL;
     weft_value *y = weft_input(g, "y", WEFT_U8, 1, (int64_t[]){ROWS});
     weft_optimizer how = {.type = optimizer, .lr = 0.1};
-    WEFT_SCOPE(x, "first") a = weft_linear(weft_tanh(weft_linear(x, 3, "fc")), 64, "wide");
+    WEFT_SCOPE(x, "first") a = weft_linear(weft_tanh(weft_linear(x, 3, "fc", NULL)), 64, "wide", NULL);
     weft_minimize(weft_mean(weft_square(a), 0, NULL, false), "first", &how);
     /* many activations: it pays to be done with the gradients of "first" before them */
     weft_value *wide = weft_constant(g, WEFT_F32, 1, (int64_t[]){4096}, 0.5);
-    WEFT_SCOPE(x, "second") b = weft_reshape(weft_linear(x, 3, "fc"), 3, (int64_t[]){ROWS, 3, 1});
+    WEFT_SCOPE(x, "second") b = weft_reshape(weft_linear(x, 3, "fc", NULL), 3, (int64_t[]){ROWS, 3, 1});
     b = weft_mean(weft_tanh(weft_mul(b, wide)), 1, (int64_t[]){2}, false);
-    weft_minimize(weft_cross_entropy(b, y), "second", &how);
+    weft_minimize(weft_cross_entropy(b, y, NULL), "second", &how);
     g = weft_graph_new(m, "look", WEFT_EVAL);
     x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){ROWS, WIDTH});
     weft_output(weft_slice(x, 0, 1, 3), "rows");
@@ -155,8 +155,8 @@ static weft_model *build_one(void) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){ROWS, WIDTH}), *a = NULL;
     weft_value *y = weft_input(g, "y", WEFT_U8, 1, (int64_t[]){ROWS});
-    WEFT_SCOPE(x, "first") a = weft_linear(x, 3, "fc");
-    weft_minimize(weft_cross_entropy(a, y), "first", &(weft_optimizer){.type = "sgd", .lr = 0.1});
+    WEFT_SCOPE(x, "first") a = weft_linear(x, 3, "fc", NULL);
+    weft_minimize(weft_cross_entropy(a, y, NULL), "first", &(weft_optimizer){.type = "sgd", .lr = 0.1});
     return m;
 }
 
@@ -237,7 +237,7 @@ static void profile(rank *a, rig *r) {
     if (!CHECK(text != NULL)) return;
     CHECK_HOLDS(text, " collective all_reduce");
     CHECK_HOLDS(text, " collective wait");
-    free(text);
+    weft_text_free(text);
 }
 
 TEST(a_profile_lists_collectives) {

@@ -131,9 +131,9 @@ enum { BATCH = 12, IN = 5 };
 
 static weft_value *network(weft_value *x) {
     WEFT_SCOPE(x, "net") {
-        x = weft_linear(x, 16, "fc1");
-        x = weft_dropout(weft_relu(weft_batch_norm(x, "bn")), 0.25);
-        x = weft_linear(x, 3, "fc2");
+        x = weft_linear(x, 16, "fc1", NULL);
+        x = weft_dropout(weft_relu(weft_batch_norm(x, "bn", NULL)), 0.25);
+        x = weft_linear(x, 3, "fc2", NULL);
     }
     return x;
 }
@@ -144,7 +144,7 @@ static weft_model *small_model(double clip_norm) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, IN});
     weft_value *y = weft_input(g, "y", WEFT_U8, 1, (int64_t[]){WEFT_BATCH});
-    weft_value *loss = weft_cross_entropy(network(x), y);
+    weft_value *loss = weft_cross_entropy(network(x), y, NULL);
     weft_minimize(loss, "net", &(weft_optimizer){.type = "adam", .lr = 1e-2, .clip_norm = clip_norm});
     weft_output(loss, "loss");
     weft_graph *p = weft_graph_new(m, "predict", WEFT_EVAL);
@@ -237,8 +237,8 @@ static weft_model *linear_model(double clip_norm) {
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, IN});
     weft_value *t = weft_input(g, "t", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, 2});
     weft_value *y = x;
-    WEFT_SCOPE(x, "net") y = weft_linear(weft_tanh(weft_linear(x, 9, "a")), 2, "b");
-    weft_value *loss = weft_mse(y, t);
+    WEFT_SCOPE(x, "net") y = weft_linear(weft_tanh(weft_linear(x, 9, "a", NULL)), 2, "b", NULL);
+    weft_value *loss = weft_mse(y, t, NULL);
     weft_minimize(loss, "net", &(weft_optimizer){.type = "adamw", .lr = 1e-2, .clip_norm = clip_norm});
     weft_output(loss, "loss");
     return m;
@@ -426,8 +426,8 @@ TEST(store_and_session_take_the_plans_bytes_and_steps_take_none) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, 256});
     weft_value *y = x;
-    WEFT_SCOPE(x, "net") y = weft_linear(weft_relu(weft_linear(x, 512, "a")), 256, "b");
-    weft_minimize(weft_mse(y, x), "net", &(weft_optimizer){.type = "adam"});
+    WEFT_SCOPE(x, "net") y = weft_linear(weft_relu(weft_linear(x, 512, "a", NULL)), 256, "b", NULL);
+    weft_minimize(weft_mse(y, x, NULL), "net", &(weft_optimizer){.type = "adam"});
     rig r = {0};
     r.plan = weft_compile(m, NULL, &r.error);
     NEED(r.plan);
@@ -496,7 +496,7 @@ static void check_memory(const zoo_entry *z) {
     size_t before = b.n, nodes = 0;
     char *text = weft_plan_text(plan);
     for (const char *at = text; at && (at = strstr(at, "\n%")); at++) nodes++;
-    free(text);
+    weft_text_free(text);
     weft_store *store = weft_store_new(plan, 1, &e);
     weft_session *s = weft_session_open(plan, store, &e);
     CHECK_SAYS(s != NULL, "%s: %s", z->name, e.text);

@@ -8,7 +8,7 @@
 
 static weft_value *generator(weft_value *z) {
     WEFT_SCOPE(z, "generator") {
-        z = weft_relu(weft_batch_norm(weft_linear(z, 4 * 3 * 3, "fc"), "bn"));
+        z = weft_relu(weft_batch_norm(weft_linear(z, 4 * 3 * 3, "fc", NULL), "bn", NULL));
         z = weft_reshape(z, 4, (int64_t[]){-1, 4, 3, 3});
         z = weft_tanh(
             weft_conv_transpose2d(z, &(weft_conv){.out = 1, .kernel = 4, .stride = 2, .pad = 1}, "up"));
@@ -20,7 +20,7 @@ static weft_value *discriminator(weft_value *x) {
     WEFT_SCOPE(x, "discriminator") {
         x = weft_leaky_relu(weft_conv2d(x, &(weft_conv){.out = 4, .kernel = 3, .pad = 1}, "conv"), 0.2);
         x = weft_dropout(weft_flatten(x, 1), 0.25);
-        x = weft_linear(x, 1, "fc");
+        x = weft_linear(x, 1, "fc", NULL);
     }
     return x;
 }

@@ -4,7 +4,7 @@
 
 weft_value *scopes_return_cpp(weft_value *x) {
     WEFT_SCOPE(x, "outer") {
-        WEFT_SCOPE(x, "inner") return weft_linear(x, 3, "fc");
+        WEFT_SCOPE(x, "inner") return weft_linear(x, 3, "fc", NULL);
     }
     return nullptr;
 }
@@ -13,7 +13,7 @@ weft_value *scopes_break_cpp(weft_value *x) {
     WEFT_GRAPH_SCOPE(weft_value_graph(x), "outer") {
         WEFT_SCOPE(x, "inner") {
             for (int i = 0; i < 2; i++) break;
-            x = weft_linear(x, 3, "fc");
+            x = weft_linear(x, 3, "fc", NULL);
             break;
         }
     }
@@ -27,7 +27,7 @@ struct thrown {
 weft_value *scopes_throw_cpp(weft_value *x) {
     try {
         WEFT_SCOPE(x, "outer") {
-            WEFT_SCOPE(x, "inner") throw thrown{weft_linear(x, 3, "fc")};
+            WEFT_SCOPE(x, "inner") throw thrown{weft_linear(x, 3, "fc", NULL)};
         }
     } catch (const thrown &y) {
         return y.value;

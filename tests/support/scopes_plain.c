@@ -9,14 +9,14 @@
 
 weft_value *scopes_return_plain(weft_value *x) {
     WEFT_SCOPE(x, "outer") {
-        WEFT_SCOPE(x, "inner") return weft_linear(x, 3, "fc");
+        WEFT_SCOPE(x, "inner") return weft_linear(x, 3, "fc", NULL);
     }
     return NULL;
 }
 
 weft_value *scopes_stay_plain(weft_value *x) {
     WEFT_SCOPE(x, "outer") {
-        WEFT_SCOPE(x, "inner") x = weft_linear(x, 3, "fc");
+        WEFT_SCOPE(x, "inner") x = weft_linear(x, 3, "fc", NULL);
     }
     return x;
 }

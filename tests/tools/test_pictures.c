@@ -251,7 +251,7 @@ static weft_value *random_layers(weft_value *x, test_random *r, int depth) {
         WEFT_SCOPE(x, name) {
             for (int k = 0; k < rounds; k++) {
                 snprintf(name, sizeof name, "fc%d", k);
-                x = weft_relu(weft_linear(x, width, name));
+                x = weft_relu(weft_linear(x, width, name, NULL));
             }
             if (depth > 0 && random_below(r, 2)) x = random_layers(x, r, depth - 1);
             if (random_below(r, 4) == 0) x = weft_add(x, weft_tanh(x));

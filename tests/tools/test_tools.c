@@ -366,7 +366,7 @@ static void make_layers(const char *name, bool in_scope) {
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 3});
     if (in_scope) weft_graph_scope_enter(g, "net");
-    for (int i = 0; i < 3; i++) x = weft_linear(x, 3, (const char *const[]){"fc1", "fc2", "fc3"}[i]);
+    for (int i = 0; i < 3; i++) x = weft_linear(x, 3, (const char *const[]){"fc1", "fc2", "fc3"}[i], NULL);
     if (in_scope) weft_scope_leave(g);
     weft_minimize(weft_mean(x, 0, NULL, false), "", &(weft_optimizer){.type = "sgd", .lr = 0.1});
     CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);

@@ -365,7 +365,7 @@ static void make_mirror(const char *name) {
             continue;
         }
         weft_value *label = weft_input(g, "label", WEFT_U8, WEFT_SHAPE(WEFT_BATCH));
-        x = weft_cross_entropy(weft_linear(x, 10, "fc"), label);
+        x = weft_cross_entropy(weft_linear(x, 10, "fc", NULL), label, NULL);
         if (!i) weft_minimize(x, "", &(weft_optimizer){.type = "sgd", .lr = 1e-6});
         weft_output(x, "loss");
     }

@@ -214,9 +214,8 @@ static void write_noted(const char *name, bool reversed) {
     for (int i = 0; i < 2; i++) {
         weft_value *x = weft_input(g, i ? "b" : "a", WEFT_F32, 2, (int64_t[]){4, 3});
         WEFT_SCOPE(x, "d") {
-            scores[i] = reversed
-                            ? weft_batch_norm(weft_linear(x, 2, "fc"), "bn")
-                            : weft_linear_with(x, 2, "fc",
+            scores[i] = reversed ? weft_batch_norm(weft_linear(x, 2, "fc", NULL), "bn", NULL)
+                                 : weft_linear(x, 2, "fc",
                                                &(weft_linear_options){.parametrization = WEFT_SPECTRAL_NORM});
         }
     }

@@ -113,8 +113,8 @@ TEST(images_are_preprocessed_in_the_graph) {
         weft_value *label = weft_input(g, "label", WEFT_I64, WEFT_SHAPE(WEFT_BATCH));
         weft_value *draws =
             i ? NULL : weft_input(g, "draws", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WEFT_PREPROCESS_DRAWS));
-        x = weft_linear(weft_flatten(weft_preprocess(x, draws, &how), 1), 2, "fc");
-        weft_value *loss = weft_cross_entropy(x, label);
+        x = weft_linear(weft_flatten(weft_preprocess(x, draws, &how), 1), 2, "fc", NULL);
+        weft_value *loss = weft_cross_entropy(x, label, NULL);
         if (!i) weft_minimize(loss, "", &(weft_optimizer){.type = "sgd", .lr = 1e-3});
         weft_output(loss, "loss");
     }
@@ -173,7 +173,7 @@ static void make_fixed(const char *name) {
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
         weft_value *x = weft_cast(weft_input(g, "label", WEFT_U8, 1, (int64_t[]){16}), WEFT_F32);
-        x = weft_square(weft_linear(weft_reshape(x, 2, (int64_t[]){-1, 1}), 1, "fc"));
+        x = weft_square(weft_linear(weft_reshape(x, 2, (int64_t[]){-1, 1}), 1, "fc", NULL));
         x = weft_mean(x, 0, NULL, false);
         if (!i) weft_minimize(x, "", &(weft_optimizer){.type = "sgd", .lr = 1e-9});
         weft_output(x, "loss");
@@ -438,7 +438,7 @@ static void make_unnamed(const char *name, bool is_bad) {
     weft_model *m = weft_model_new("unnamed");
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "label", WEFT_U8, 1, (int64_t[]){WEFT_BATCH});
-    x = weft_linear(weft_reshape(weft_cast(x, WEFT_F32), 2, (int64_t[]){-1, 1}), 1, "fc");
+    x = weft_linear(weft_reshape(weft_cast(x, WEFT_F32), 2, (int64_t[]){-1, 1}), 1, "fc", NULL);
     x = weft_mean(weft_mul(x, weft_mul(x, x)), 0, NULL, false);
     if (is_bad) x = weft_log(weft_offset(weft_scale(x, 0), -1));
     weft_minimize(x, "", &(weft_optimizer){.type = "sgd", .lr = 1e10});
@@ -451,7 +451,7 @@ static void make_shared(const char *name) {
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "second" : "first", WEFT_TRAIN);
         weft_value *x = weft_input(g, "label", WEFT_U8, 1, (int64_t[]){WEFT_BATCH});
-        x = weft_linear(weft_reshape(weft_cast(x, WEFT_F32), 2, (int64_t[]){-1, 1}), 1, "fc");
+        x = weft_linear(weft_reshape(weft_cast(x, WEFT_F32), 2, (int64_t[]){-1, 1}), 1, "fc", NULL);
         weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "",
                       &(weft_optimizer){.type = "adagrad", .lr = 1e-3, .name = "one"});
     }

@@ -24,8 +24,8 @@ static weft_model *build(void) {
     weft_model_batch(m, BATCH);
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WIDTH));
-    weft_value *y = weft_linear(weft_relu(weft_linear(x, 4 * WIDTH, "one")), WIDTH, "two");
-    weft_value *loss = weft_mse(y, x);
+    weft_value *y = weft_linear(weft_relu(weft_linear(x, 4 * WIDTH, "one", NULL)), WIDTH, "two", NULL);
+    weft_value *loss = weft_mse(y, x, NULL);
     weft_output(loss, "loss");
     weft_minimize(loss, "", &adam);
     return m;

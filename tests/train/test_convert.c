@@ -251,7 +251,8 @@ static weft_model *build(weft_dtype x_type, weft_dtype label_type) {
         weft_graph *g = weft_graph_new(m, train ? "train" : "val", train ? WEFT_TRAIN : WEFT_EVAL);
         weft_value *x = weft_cast(weft_input(g, "x", x_type, WEFT_SHAPE(WEFT_BATCH, 2)), WEFT_F32);
         weft_value *label = weft_cast(weft_input(g, "label", label_type, WEFT_SHAPE(WEFT_BATCH)), WEFT_F32);
-        weft_value *loss = weft_mse(weft_linear(x, 1, "fc"), weft_reshape(label, WEFT_SHAPE(-1, 1)));
+        weft_value *loss =
+            weft_mse(weft_linear(x, 1, "fc", NULL), weft_reshape(label, WEFT_SHAPE(-1, 1)), NULL);
         if (train) weft_minimize(loss, NULL, &(weft_optimizer){.type = "sgd", .lr = 1e-6});
         weft_output(loss, "loss");
     }
@@ -365,7 +366,8 @@ static weft_model *build_two(weft_dtype a, weft_dtype b) {
         weft_value *x = weft_cast(weft_input(g, "x", i ? b : a, WEFT_SHAPE(WEFT_BATCH, 2)), WEFT_F32);
         weft_value *label = weft_cast(weft_input(g, "label", WEFT_I64, WEFT_SHAPE(WEFT_BATCH)), WEFT_F32);
         const char *scope = i ? "right" : "left";
-        weft_value *loss = weft_mse(weft_linear(x, 1, scope), weft_reshape(label, WEFT_SHAPE(-1, 1)));
+        weft_value *loss =
+            weft_mse(weft_linear(x, 1, scope, NULL), weft_reshape(label, WEFT_SHAPE(-1, 1)), NULL);
         weft_minimize(loss, scope, &(weft_optimizer){.type = "sgd", .lr = 1e-6});
     }
     return m;

@@ -52,7 +52,7 @@ static weft_model *build(void) {
     weft_output(weft_neg(weft_neg(pixels)), "parts");
     weft_output(weft_neg(weft_neg(image)), "drawn");
     weft_output(weft_sum(weft_cast(label, WEFT_F32), 0, NULL, false), "sum");
-    weft_output(weft_mse(image, target), "loss");
+    weft_output(weft_mse(image, target, NULL), "loss");
     weft_output(weft_slice(pixels, 1, 0, 3), "few");
     weft_output(weft_cast(mask, WEFT_F32), "floats");
     return m;

@@ -113,7 +113,7 @@ static const weft_source *const images_list[] = {&images};
 static weft_value *paint(weft_graph *g) {
     weft_value *z = weft_random_uniform(g, WEFT_SHAPE(WEFT_BATCH, PIXELS), 0, 1);
     WEFT_SCOPE(z, "generator") {
-        z = weft_sigmoid(weft_linear(z, PIXELS, "fc"));
+        z = weft_sigmoid(weft_linear(z, PIXELS, "fc", NULL));
     }
     return z;
 }
@@ -125,7 +125,7 @@ static weft_model *generator(double lr, double ema) {
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "image", WEFT_U8, WEFT_SHAPE(WEFT_BATCH, HEIGHT, WIDTH));
     x = weft_reshape(weft_scale(weft_cast(x, WEFT_F32), 1 / 255.0), WEFT_SHAPE(-1, PIXELS));
-    weft_minimize(weft_mse(paint(g), x), "", &sgd);
+    weft_minimize(weft_mse(paint(g), x, NULL), "", &sgd);
     g = weft_graph_new(m, "predict", WEFT_EVAL);
     weft_output(weft_reshape(paint(g), WEFT_SHAPE(-1, 1, HEIGHT, WIDTH)), "painted");
     return m;

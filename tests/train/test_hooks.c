@@ -298,10 +298,11 @@ TEST(metrics_of_evaluators_are_known_before_the_first_step) {
         weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
         weft_value *label = weft_input(g, "label", WEFT_I32, WEFT_SHAPE(WEFT_BATCH));
         weft_value *scores =
-            weft_linear(weft_reshape(weft_cast(label, WEFT_F32), WEFT_SHAPE(-1, 1)), 2, "fc");
+            weft_linear(weft_reshape(weft_cast(label, WEFT_F32), WEFT_SHAPE(-1, 1)), 2, "fc", NULL);
         weft_output(scores, "scores");
         if (!i)
-            weft_minimize(weft_cross_entropy(scores, label), "", &(weft_optimizer){.type = "sgd", .lr = 0.1});
+            weft_minimize(weft_cross_entropy(scores, label, NULL), "",
+                          &(weft_optimizer){.type = "sgd", .lr = 0.1});
     }
     static const char *const names[] = {"confusion/f1", "accuracy", "confusion", "confusion/f2",
                                         "accuracy/x"};

@@ -408,7 +408,8 @@ static weft_model *model_of_two_rates(void) {
         weft_graph *g = weft_graph_new(m, i ? "b" : "a", WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
         weft_value *t = weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
-        weft_minimize(weft_mse(weft_linear(x, 1, i ? "right" : "left"), t), i ? "right" : "left", &sgd);
+        weft_minimize(weft_mse(weft_linear(x, 1, i ? "right" : "left", NULL), t, NULL), i ? "right" : "left",
+                      &sgd);
     }
     return m;
 }

@@ -33,8 +33,8 @@ static const weft_source *const list[] = {&samples};
 /* ---- a model: a and b train parts of a network, val measures it, predict shows it ---- */
 
 static weft_value *network(weft_value *x) {
-    WEFT_SCOPE(x, "left") x = weft_tanh(weft_linear(x, 8, "fc"));
-    WEFT_SCOPE(x, "right") x = weft_linear(x, 1, "fc");
+    WEFT_SCOPE(x, "left") x = weft_tanh(weft_linear(x, 8, "fc", NULL));
+    WEFT_SCOPE(x, "right") x = weft_linear(x, 1, "fc", NULL);
     return x;
 }
 
@@ -44,7 +44,7 @@ static weft_value *input(weft_graph *g, const char *name, int64_t width) {
 
 static void add_graph(weft_model *m, const char *name, weft_mode mode, const char *pattern, double ema) {
     weft_graph *g = weft_graph_new(m, name, mode);
-    weft_value *loss = weft_mse(network(input(g, "x", WIDTH)), input(g, "t", 1));
+    weft_value *loss = weft_mse(network(input(g, "x", WIDTH)), input(g, "t", 1), NULL);
     if (mode == WEFT_TRAIN)
         weft_minimize(loss, pattern, &(weft_optimizer){.type = "adam", .lr = 1e-2, .ema = ema});
     weft_output(loss, "loss");
@@ -417,7 +417,7 @@ TEST(a_resumed_training_goes_on_with_its_epochs) {
     weft_model *m = weft_model_new("m");
     weft_model_batch(m, BATCH);
     weft_graph *g = weft_graph_new(m, "a", WEFT_TRAIN);
-    weft_value *loss = weft_mse(network(input(g, "x", WIDTH)), input(g, "t", 1));
+    weft_value *loss = weft_mse(network(input(g, "x", WIDTH)), input(g, "t", 1), NULL);
     weft_minimize(
         loss, "",
         &(weft_optimizer){.type = "adam",
@@ -467,7 +467,7 @@ TEST(minimized_losses_are_metrics) {
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "b" : "a", WEFT_TRAIN);
         weft_value *y = network(input(g, "x", WIDTH)), *t = input(g, "t", 1);
-        weft_value *left = weft_mse(y, t), *right = weft_l1(y, t, NULL);
+        weft_value *left = weft_mse(y, t, NULL), *right = weft_l1(y, t, NULL);
         weft_minimize(left, "left", &sgd);
         weft_minimize(weft_scale(right, 2), "right", &sgd);
         if (i == 0) weft_output(right, "a");
@@ -739,7 +739,7 @@ static weft_model *build_moving(const char *name, weft_mode mode, int does, cons
     weft_model_batch(m, BATCH);
     add_graph(m, "a", WEFT_TRAIN, "", 0);
     weft_graph *g = weft_graph_new(m, name, mode);
-    weft_value *loss = weft_mse(network(input(g, "x", WIDTH)), input(g, "t", 1));
+    weft_value *loss = weft_mse(network(input(g, "x", WIDTH)), input(g, "t", 1), NULL);
     if (does & TRAINS) weft_minimize(loss, "right", &(weft_optimizer){.type = "sgd", .lr = 1e-3});
     weft_value *bias = weft_value_of(g, "left/fc/bias");
     if (does & ASSIGNS) weft_assign(bias, weft_scale(bias, 0));

@@ -21,10 +21,10 @@ static void add_graph(weft_model *m, const char *name, weft_mode mode) {
     weft_graph *g = weft_graph_new(m, name, mode);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WIDTH)), *y = x;
     WEFT_SCOPE(y, "net") {
-        y = weft_dropout(weft_tanh(weft_linear(y, 4, "fc1")), 0.1);
-        y = weft_linear(y, WIDTH, "fc2");
+        y = weft_dropout(weft_tanh(weft_linear(y, 4, "fc1", NULL)), 0.1);
+        y = weft_linear(y, WIDTH, "fc2", NULL);
     }
-    weft_value *loss = weft_mse(y, x);
+    weft_value *loss = weft_mse(y, x, NULL);
     if (mode == WEFT_TRAIN) weft_minimize(loss, "net", &(weft_optimizer){.type = "adam", .lr = 1e-2});
     weft_output(loss, "loss");
 }

@@ -13,8 +13,8 @@ static weft_model *model(const char *groups) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 8});
-    WEFT_SCOPE(x, "net") x = weft_batch_norm(weft_dropout(weft_linear(x, 6, "fc"), 0.5), "bn");
-    WEFT_SCOPE(x, "head") x = weft_linear(x, 1, "fc");
+    WEFT_SCOPE(x, "net") x = weft_batch_norm(weft_dropout(weft_linear(x, 6, "fc", NULL), 0.5), "bn", NULL);
+    WEFT_SCOPE(x, "head") x = weft_linear(x, 1, "fc", NULL);
     weft_value *loss = weft_mean(weft_square(x), 0, NULL, false);
     weft_minimize(loss, "net", &(weft_optimizer){.type = "adam", .name = "a"});
     weft_minimize(loss, "head", &(weft_optimizer){.type = "sgd", .name = "b", .momentum = 0.5});
@@ -136,7 +136,7 @@ static void compare_large(world_rank *r) {
 TEST(large_values_travel_in_pieces) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
-    weft_value *y = weft_linear(weft_input(g, "x", WEFT_F32, 2, (int64_t[]){1, 1100}), 1100, "fc");
+    weft_value *y = weft_linear(weft_input(g, "x", WEFT_F32, 2, (int64_t[]){1, 1100}), 1100, "fc", NULL);
     weft_minimize(weft_mean(y, 0, NULL, false), NULL, &(weft_optimizer){.type = "sgd"});
     world_job job = {.model = m, .run = compare_large, .options = {.world = 2}};
     world_free(world_run(&job));

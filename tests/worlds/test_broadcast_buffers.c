@@ -18,7 +18,7 @@ enum { ROWS = 8, CHANNELS = 3, STEPS = 5, WORLD = 3 };
 
 static weft_value *layer(weft_value *x, const char *scope) {
     WEFT_SCOPE(x, scope)
-    x = weft_linear(weft_batch_norm(x, "bn"), CHANNELS, "fc");
+    x = weft_linear(weft_batch_norm(x, "bn", NULL), CHANNELS, "fc", NULL);
     return x;
 }
 
@@ -186,7 +186,7 @@ static weft_plan *make_tower(int layers, int world, int accumulate) {
         for (int k = 0; k < layers; k++) {
             char name[20];
             snprintf(name, sizeof name, "bn%d", k);
-            x = weft_batch_norm(weft_tanh(x), name);
+            x = weft_batch_norm(weft_tanh(x), name, NULL);
         }
         weft_value *loss = weft_mean(weft_square(weft_offset(x, 1)), 0, NULL, false);
         if (i == 0) weft_minimize(loss, "", &(weft_optimizer){.type = "sgd"});
@@ -219,7 +219,7 @@ TEST(one_broadcast_carries_many_variables_and_evaluation_has_none) {
         weft_model *back = weft_model_parse(text, "plan", NULL, &e);
         CHECK_SAYS(back != NULL, "case %zu: %s", c, e.text);
         weft_model_free(back);
-        free(text);
+        weft_text_free(text);
         weft_plan_free(plan);
     }
 }

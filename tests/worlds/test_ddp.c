@@ -22,9 +22,9 @@ static weft_model *two_nets(const weft_env *env) {
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 3});
     WEFT_SCOPE(x, "a") {
         weft_state(x, "mean", 1, (int64_t[]){3}, (weft_init){0});
-        x = weft_linear(weft_relu(weft_linear(x, 8, "fc1")), 8, "fc2");
+        x = weft_linear(weft_relu(weft_linear(x, 8, "fc1", NULL)), 8, "fc2", NULL);
     }
-    WEFT_SCOPE(x, "ab") x = weft_linear(x, 1, "fc");
+    WEFT_SCOPE(x, "ab") x = weft_linear(x, 1, "fc", NULL);
     weft_value *scale = weft_parameter_in(g, "scale", 0, NULL, (weft_init){WEFT_INIT_ONES});
     weft_value *loss = weft_mean(weft_square(weft_mul(x, scale)), 0, NULL, false);
     weft_minimize(loss, NULL, &(weft_optimizer){.type = "sgd", .lr = 0.1});
@@ -45,7 +45,7 @@ static char *lines_of(char *dump) {
 static void check_lines(const weft_model *m, const char *want) {
     char *got = lines_of(weft_model_text(m));
     CHECK_TEXT(got, want);
-    free(got);
+    weft_text_free(got);
 }
 
 static const weft_ddp_options all_options = {.bucket_cap_mb = 0.1,
@@ -278,7 +278,7 @@ static void round_trip(const char *string) {
     CHECK_SAYS(copy != NULL, "%s\n%s", error.text, string);
     char *again = weft_model_text(copy);
     if (again) CHECK_TEXT(again, string);
-    free(again);
+    weft_text_free(again);
     weft_model_free(copy);
 }
 
@@ -287,7 +287,7 @@ TEST(dumps_of_models_and_plans_keep_the_options) {
     weft_model *m = with_options(NULL), *copy = model_clone_variables(m, 1);
     char *string = weft_model_text(m);
     round_trip(string);
-    free(string);
+    weft_text_free(string);
     check_lines(m, THREE_LINES);
     check_lines(copy, THREE_LINES);
     weft_plan *plan = weft_compile(m, &(weft_compile_options){.threads = 1}, &error);
@@ -397,7 +397,7 @@ TEST(json_has_every_option) {
         snprintf(key, sizeof key, "\"%s\": ", strcmp(f->name, "bf16_wire") ? f->name : "wire");
         CHECK_HOLDS(json, key);
     }
-    free(json);
+    weft_text_free(json);
     weft_plan_free(plan);
     weft_model_free(m);
 }

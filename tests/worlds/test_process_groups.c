@@ -81,7 +81,7 @@ TEST(wrong_groups_say_why) {
 static weft_model *one_net(void) {
     weft_model *m = weft_model_new("net");
     weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, 2, (int64_t[]){4, 3});
-    weft_linear(x, 2, "a");
+    weft_linear(x, 2, "a", NULL);
     return m;
 }
 

@@ -181,7 +181,7 @@ static weft_model *two_networks(weft_optimizer first, weft_optimizer second, con
     static const char *const scopes[] = {"first", "second"};
     for (int i = 0; i < 2; i++) {
         WEFT_SCOPE(x, scopes[i]) {
-            x = weft_linear(weft_relu(weft_linear(x, 9, "in")), 7, "out");
+            x = weft_linear(weft_relu(weft_linear(x, 9, "in", NULL)), 7, "out", NULL);
         }
     }
     weft_value *loss = weft_mean(weft_square(weft_offset(x, -0.5)), 0, NULL, false);

@@ -52,7 +52,7 @@ static weft_status read_sample(void *context, int64_t i, void *const *into, weft
 static bool has_labels(const weft_model *m) {
     char *text = weft_model_text(m);
     bool has = strstr(text, "name=\"label\"") != NULL;
-    free(text);
+    weft_text_free(text);
     return has;
 }
 

@@ -22,11 +22,11 @@ static weft_model *small_model(const weft_env *env) {
         weft_value *x = weft_input(i ? val : g, "x", WEFT_F32, 2, (int64_t[]){BATCH, 24});
         weft_value *y = weft_input(i ? val : g, "y", WEFT_U8, 1, (int64_t[]){BATCH});
         WEFT_SCOPE(x, "net") {
-            x = weft_dropout(weft_relu(weft_linear(x, 40, "fc1")), 0.2);
-            x = weft_relu(weft_linear(x, 30, "fc2"));
+            x = weft_dropout(weft_relu(weft_linear(x, 40, "fc1", NULL)), 0.2);
+            x = weft_relu(weft_linear(x, 30, "fc2", NULL));
         }
-        WEFT_SCOPE(x, "head") x = weft_linear(x, 3, "fc");
-        weft_value *loss = weft_cross_entropy(x, y);
+        WEFT_SCOPE(x, "head") x = weft_linear(x, 3, "fc", NULL);
+        weft_value *loss = weft_cross_entropy(x, y, NULL);
         if (i == 0) {
             weft_minimize(loss, "net",
                           &(weft_optimizer){.type = "adam",
@@ -192,7 +192,7 @@ TEST(rows_and_columns_of_matrices_are_saved_and_loaded_in_any_world) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 24)), *y = x;
     for (int i = 0; i < 3; i++)
-        y = weft_tanh(weft_linear(y, 30 - 7 * i, ((const char *[]){"a", "b", "c"})[i]));
+        y = weft_tanh(weft_linear(y, 30 - 7 * i, ((const char *[]){"a", "b", "c"})[i], NULL));
     weft_minimize(weft_mean(weft_square(y), 0, NULL, false), NULL, &(weft_optimizer){.type = "adafactor"});
     run_variant(m, &variants[0], NULL, 0, 2, file("two"), false);
     run_variant(m, &variants[0], NULL, 0, 4, file("four"), false);
@@ -212,7 +212,7 @@ TEST(large_tensors_travel_in_pieces) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){2, 1100});
-    weft_minimize(weft_mean(weft_square(weft_linear(x, 1100, "fc")), 0, NULL, false), NULL,
+    weft_minimize(weft_mean(weft_square(weft_linear(x, 1100, "fc", NULL)), 0, NULL, false), NULL,
                   &(weft_optimizer){.type = "sgd", .momentum = 0.9});
     run_variant(m, &(variant){1, 0, 0}, NULL, 0, 1, file("one"), false);
     run_variant(m, &(variant){4, 1, WEFT_SHARD_FLAT}, NULL, 0, 1, file("flat"), false);

@@ -22,8 +22,8 @@ static weft_model *nets_where(const weft_env *env, const char *trained) {
     weft_model *m = weft_model_new_in("nets", env);
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(8, 12));
-    WEFT_SCOPE(x, "a") x = weft_linear(weft_tanh(weft_linear(x, 16, "fc1")), 10, "fc2");
-    WEFT_SCOPE(x, "b") x = weft_linear(weft_batch_norm(x, "bn"), 3, "fc");
+    WEFT_SCOPE(x, "a") x = weft_linear(weft_tanh(weft_linear(x, 16, "fc1", NULL)), 10, "fc2", NULL);
+    WEFT_SCOPE(x, "b") x = weft_linear(weft_batch_norm(x, "bn", NULL), 3, "fc", NULL);
     weft_value *loss = weft_mean(weft_square(x), 0, NULL, false);
     weft_minimize(loss, trained, &(weft_optimizer){.type = "adam", .lr = 0.01});
     weft_output(loss, "loss");
@@ -282,8 +282,8 @@ TEST(a_model_and_its_files_keep_the_text) {
     weft_model_free(back);
     weft_model_free(parsed);
     weft_model_free(loaded);
-    free(dump);
-    free(text);
+    weft_text_free(dump);
+    weft_text_free(text);
     CHECK(weft_model_strategy(m, NULL) == WEFT_OK && !weft_model_strategy_text(m));
     CHECK(weft_model_strategy(m, "no name") == WEFT_ARGUMENT);
     CHECK_HOLDS(weft_model_error(m)->text, "strategy 'no name': NAME:key=value,...: a name is expected");
@@ -562,11 +562,11 @@ TEST(nodes_are_part_of_the_plan) {
         char *again = back ? weft_model_text(back) : NULL;
         CHECK_SAYS(back != NULL, "%s", error.text);
         if (again) CHECK_HOLDS(again, "= summed(");
-        free(again);
+        weft_text_free(again);
         weft_model_free(back);
-        free(dump);
-        free(json);
-        free(other);
+        weft_text_free(dump);
+        weft_text_free(json);
+        weft_text_free(other);
         CHECK_SAYS(weft_plan_verify(plan, &error) == WEFT_OK, "%s", error.text);
     }
     weft_plan_free(plan);
@@ -716,8 +716,8 @@ TEST(a_strategy_without_memory_is_one_clean_error) {
         weft_model *m = weft_model_new_in("nets", &f.env);
         weft_graph *g = m ? weft_graph_new(m, "train", WEFT_TRAIN) : NULL;
         weft_value *x = g ? weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 6)) : NULL;
-        WEFT_SCOPE(x, "a") x = weft_linear(weft_linear(x, 3, "fc1"), 3, "fc2");
-        WEFT_SCOPE(x, "b") x = weft_linear(x, 3, "fc");
+        WEFT_SCOPE(x, "a") x = weft_linear(weft_linear(x, 3, "fc1", NULL), 3, "fc2", NULL);
+        WEFT_SCOPE(x, "b") x = weft_linear(x, 3, "fc", NULL);
         if (x) weft_minimize(weft_sum(x, 0, NULL, false), NULL, &(weft_optimizer){.type = "sgd"});
         weft_compile_options o = {.world = 2, .threads = 1, .own_strategy = &s, .strategy = "mine:cap=0.5"};
         weft_plan *plan = m ? weft_compile(m, &o, &error) : NULL;
@@ -738,7 +738,7 @@ TEST(clipping_reads_what_the_nodes_return) {
     weft_strategy s = own(&d);
     weft_model *m = weft_model_new("clipped");
     weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(8, 12));
-    WEFT_SCOPE(x, "net") x = weft_linear(weft_tanh(weft_linear(x, 6, "fc1")), 3, "fc2");
+    WEFT_SCOPE(x, "net") x = weft_linear(weft_tanh(weft_linear(x, 6, "fc1", NULL)), 3, "fc2", NULL);
     weft_minimize(
         weft_mean(weft_square(x), 0, NULL, false), NULL,
         &(weft_optimizer){.type = "lamb", .lr = 0.01, .clip_norm = 0.05, .clip_value = 0.01, .ema = 0.9});
@@ -765,8 +765,8 @@ static const char kept_file[] = "strategy_kept.safetensors";
 static weft_model *three_nets(void) {
     weft_model *m = nets_where(NULL, "a,b");
     weft_value *x = weft_input(weft_graph_new(m, "other", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(8, 12));
-    WEFT_SCOPE(x, "a") x = weft_linear(weft_tanh(weft_linear(x, 16, "fc1")), 10, "fc2");
-    WEFT_SCOPE(x, "c") x = weft_linear(weft_linear(x, 12, "fc1"), 3, "fc2");
+    WEFT_SCOPE(x, "a") x = weft_linear(weft_tanh(weft_linear(x, 16, "fc1", NULL)), 10, "fc2", NULL);
+    WEFT_SCOPE(x, "c") x = weft_linear(weft_linear(x, 12, "fc1", NULL), 3, "fc2", NULL);
     weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "c",
                   &(weft_optimizer){.type = "sgd", .name = "other", .lr = 0.1});
     CHECK_TEXT(weft_model_error(m)->text, "");

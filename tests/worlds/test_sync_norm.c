@@ -22,10 +22,10 @@ enum { WHOLE = 12, IMAGE = 2 * 6 * 6, STEPS = 6, MOST_RANKS = 4, VALUES = 4096 }
 static weft_value *network(weft_value *x) {
     weft_conv conv = {.out = 8, .kernel = 3, .pad = 1, .no_bias = true};
     WEFT_SCOPE(x, "net") {
-        x = weft_relu(weft_batch_norm(weft_conv2d(x, &conv, "conv1"), "bn1"));
-        x = weft_tanh(weft_batch_norm(weft_conv2d(x, &conv, "conv2"), "bn2"));
-        x = weft_batch_norm(weft_linear(weft_flatten(x, 1), 10, "fc1"), "bn3");
-        x = weft_linear(weft_relu(x), 3, "fc2");
+        x = weft_relu(weft_batch_norm(weft_conv2d(x, &conv, "conv1"), "bn1", NULL));
+        x = weft_tanh(weft_batch_norm(weft_conv2d(x, &conv, "conv2"), "bn2", NULL));
+        x = weft_batch_norm(weft_linear(weft_flatten(x, 1), 10, "fc1", NULL), "bn3", NULL);
+        x = weft_linear(weft_relu(x), 3, "fc2", NULL);
     }
     return x;
 }
@@ -37,7 +37,7 @@ static weft_model *build(int64_t batch, const weft_ddp_options *options) {
         weft_graph *g = weft_graph_new(m, i ? "eval" : "step", i ? WEFT_EVAL : WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, 4, (int64_t[]){batch, 2, 6, 6});
         weft_value *y = weft_input(g, "y", WEFT_U8, 1, (int64_t[]){batch});
-        weft_value *loss = weft_cross_entropy(network(x), y);
+        weft_value *loss = weft_cross_entropy(network(x), y, NULL);
         if (i == 0) weft_minimize(loss, "net", &(weft_optimizer){.type = "sgd", .lr = 0.05, .momentum = 0.9});
         weft_output(loss, "loss");
     }
@@ -259,7 +259,7 @@ static weft_model *probe(bool is_image, const weft_ddp_options *options) {
     weft_value *x = is_image ? weft_input(g, "x", WEFT_F32, 4, (int64_t[]){4, 3, 2, 2})
                              : weft_input(g, "x", WEFT_F32, 2, (int64_t[]){16, 3});
     weft_value *k = weft_input(g, "k", WEFT_F32, x->type.ndim, x->type.shape), *in[5] = {x}, *gradient[5];
-    weft_value *y = in[3] = weft_batch_norm(x, "bn"), *mean = in[4] = &y->node->out[1];
+    weft_value *y = in[3] = weft_batch_norm(x, "bn", NULL), *mean = in[4] = &y->node->out[1];
     WEFT_SCOPE(x, "bn") {
         in[1] = weft_parameter(x, "weight", 1, (int64_t[]){3}, (weft_init){0});
         in[2] = weft_parameter(x, "bias", 1, (int64_t[]){3}, (weft_init){0});

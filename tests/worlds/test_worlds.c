@@ -15,8 +15,8 @@ static weft_model *two_graphs(int64_t hidden) {
         weft_graph *g = weft_graph_new(m, i ? "b" : "a", WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){ROWS, WIDE});
         weft_value *y = weft_input(g, "y", WEFT_U8, 1, (int64_t[]){ROWS});
-        WEFT_SCOPE(x, "net") x = weft_linear(weft_relu(weft_linear(x, hidden, "fc1")), 3, "fc2");
-        weft_minimize(weft_cross_entropy(x, y), "net", &(weft_optimizer){.type = "sgd"});
+        WEFT_SCOPE(x, "net") x = weft_linear(weft_relu(weft_linear(x, hidden, "fc1", NULL)), 3, "fc2", NULL);
+        weft_minimize(weft_cross_entropy(x, y, NULL), "net", &(weft_optimizer){.type = "sgd"});
     }
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;

@@ -14,14 +14,14 @@ enum { ROWS = 6, WIDE = 10, STEPS = 8 };
 
 static weft_value *encoder(weft_value *x) {
     WEFT_SCOPE(x, "encoder") {
-        x = weft_tanh(weft_linear(x, WIDE, "fc1"));
-        x = weft_tanh(weft_linear(weft_dropout(x, 0.1), WIDE, "fc2"));
+        x = weft_tanh(weft_linear(x, WIDE, "fc1", NULL));
+        x = weft_tanh(weft_linear(weft_dropout(x, 0.1), WIDE, "fc2", NULL));
     }
     return x;
 }
 
 static weft_value *head(weft_value *x) {
-    WEFT_SCOPE(x, "head") x = weft_linear(x, 4, "fc");
+    WEFT_SCOPE(x, "head") x = weft_linear(x, 4, "fc", NULL);
     weft_graph *g = weft_value_graph(x);
     return weft_mul(x, weft_parameter_in(g, "scale", 0, NULL, (weft_init){WEFT_INIT_ONES}));
 }
@@ -33,7 +33,7 @@ static weft_value *input(weft_model *m, const char *graph) {
 
 static weft_value *labels_loss(weft_value *x) {
     weft_value *y = weft_input(weft_value_graph(x), "y", WEFT_U8, 1, (int64_t[]){ROWS});
-    return weft_cross_entropy(x, y);
+    return weft_cross_entropy(x, y, NULL);
 }
 
 static weft_value *size_loss(weft_value *x) {
@@ -107,7 +107,7 @@ static void check_subgraphs(const weft_model *m, const char *want) {
     }
     CHECK_TEXT(got, want);
     json_decref(json);
-    free(text);
+    weft_text_free(text);
     weft_plan_free(plan);
 }
 
@@ -304,7 +304,7 @@ TEST(a_plan_lists_what_a_graph_leaves_out) {
         CHECK_SAYS(is_unused(json_string_value(json_object_get(u, "parameter"))), "%zu", i);
     }
     json_decref(json);
-    free(text);
+    weft_text_free(text);
     weft_plan_free(plan);
     weft_model_free(m);
 }

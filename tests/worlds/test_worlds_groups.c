@@ -13,7 +13,8 @@ enum { ROWS = 6, WIDE = 12, STEPS = 10, LONG = 20 };
 /* ---- models: nothing is random, as draws are numbered over the whole world ---- */
 
 static weft_value *layer(weft_value *x, int64_t out, const char *scope) {
-    WEFT_SCOPE(x, scope) x = weft_tanh(weft_linear(weft_tanh(weft_linear(x, 40, "fc1")), out, "fc2"));
+    WEFT_SCOPE(x, scope)
+    x = weft_tanh(weft_linear(weft_tanh(weft_linear(x, 40, "fc1", NULL)), out, "fc2", NULL));
     return x;
 }
 
@@ -23,7 +24,7 @@ static weft_model *two_layers(const weft_optimizer *o) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){ROWS, WIDE});
     weft_value *y = weft_input(g, "y", WEFT_U8, 1, (int64_t[]){ROWS});
-    weft_value *loss = weft_cross_entropy(layer(layer(x, 8, "a"), 4, "b"), y);
+    weft_value *loss = weft_cross_entropy(layer(layer(x, 8, "a"), 4, "b"), y, NULL);
     weft_minimize(loss, "", o);
     weft_output(loss, "loss");
     return m;

@@ -78,7 +78,7 @@ TEST(the_shares_of_all_ranks_are_the_optimizer_of_one) {
 static json_t *json_of(const weft_plan *plan) {
     char *text = weft_plan_json(plan);
     json_t *json = text ? json_loads(text, 0, NULL) : NULL;
-    free(text);
+    weft_text_free(text);
     CHECK(json != NULL);
     return json;
 }

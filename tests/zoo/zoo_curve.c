@@ -128,7 +128,7 @@ static int write_start(const run *r, const char *folder) {
     FILE *f = text ? fopen(path, "w") : NULL;
     bool is_written = f && fputs(text, f) >= 0;
     if (f && fclose(f)) is_written = false;
-    free(text);
+    weft_text_free(text);
     if (!is_written) fprintf(stderr, "zoo_curve: %s cannot be written\n", path);
     return !is_written;
 }

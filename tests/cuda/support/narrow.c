@@ -31,7 +31,7 @@ weft_model *narrow_two_graphs(void) {
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, names[i], WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 5});
-        WEFT_SCOPE(x, names[i]) x = weft_linear(weft_relu(weft_linear(x, 7 + i, "a")), 3, "b");
+        WEFT_SCOPE(x, names[i]) x = weft_linear(weft_relu(weft_linear(x, 7 + i, "a", NULL)), 3, "b", NULL);
         weft_value *loss = weft_mean(x, 0, NULL, false);
         weft_minimize(loss, names[i], &(weft_optimizer){.type = "adam", .lr = 0.1});
         weft_output(loss, "loss");

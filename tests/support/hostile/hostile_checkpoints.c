@@ -29,8 +29,8 @@ static weft_model *small_model(const weft_env *env) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){BATCH, 4});
     weft_value *y = weft_input(g, "y", WEFT_U8, 1, (int64_t[]){BATCH});
-    WEFT_SCOPE(x, "net") x = weft_batch_norm(weft_linear(x, 3, "fc1"), "bn");
-    weft_minimize(weft_cross_entropy(weft_linear(x, 3, "fc2"), y), "",
+    WEFT_SCOPE(x, "net") x = weft_batch_norm(weft_linear(x, 3, "fc1", NULL), "bn", NULL);
+    weft_minimize(weft_cross_entropy(weft_linear(x, 3, "fc2", NULL), y, NULL), "",
                   &(weft_optimizer){.type = "adam",
                                     .name = "a",
                                     .ema = 0.9,

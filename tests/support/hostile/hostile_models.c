@@ -19,9 +19,9 @@ static void check_back(subject *s, const weft_model *m) {
     char *again = back ? weft_model_text(back) : NULL;
     if (!again || strcmp(text, again) != 0)
         hostile_complain(s, "its text does not read back: %s", error.text);
-    free(again);
+    weft_text_free(again);
     weft_model_free(back);
-    free(text);
+    weft_text_free(text);
 }
 
 static void use_model(subject *s, weft_model *m) {

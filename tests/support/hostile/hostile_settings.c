@@ -47,7 +47,7 @@ static void use_model(subject *s, const weft_model *m) {
     if (!back) hostile_complain(s, "its text does not read back: %s", error.text);
     weft_plan_free(weft_compile(m, &(weft_compile_options){.threads = 1, .isa = WEFT_ISA_REFERENCE}, &error));
     weft_model_free(back);
-    free(text);
+    weft_text_free(text);
 }
 
 static void try_setting(subject *s) {

@@ -14,8 +14,8 @@ enum { ROWS = 4, WIDTH = 6 };
 /* Statistics and random numbers, so that state and draws are compared, too. */
 static weft_value *network(weft_value *x, const char *name) {
     WEFT_SCOPE(x, name) {
-        x = weft_dropout(weft_relu(weft_batch_norm(weft_linear(x, 9, "a"), "norm")), 0.2);
-        x = weft_linear(x, WIDTH, "b");
+        x = weft_dropout(weft_relu(weft_batch_norm(weft_linear(x, 9, "a", NULL), "norm", NULL)), 0.2);
+        x = weft_linear(x, WIDTH, "b", NULL);
     }
     return x;
 }
@@ -90,7 +90,7 @@ void guarded_train(world_rank *r) {
                 CHECK_SAYS(report && strstr(report, where) && strstr(report, "first NaN") &&
                                strstr(report, graphs[g]) && strstr(report, in_f16 ? "input x" : "/a"),
                            "rank %d: %s", r->rank, report ? report : "no report");
-                free(report);
+                weft_text_free(report);
             }
             step(r, graphs[g], s, NULL, &r->error);
             CHECK(weft_bad_step_text(r->session) == NULL);
@@ -144,9 +144,9 @@ static weft_model *classifier(void) {
     weft_value *labels = weft_input(g, "labels", WEFT_I64, 2, (int64_t[]){ROWS, WORDS});
     WEFT_SCOPE(x, "net") {
         x = weft_reshape(weft_embedding(x, VOCABULARY, WIDTH, "words", NULL), 2, (int64_t[]){-1, WIDTH});
-        x = weft_linear(weft_dropout(weft_batch_norm(x, "norm"), 0.2), CLASSES, "fc");
+        x = weft_linear(weft_dropout(weft_batch_norm(x, "norm", NULL), 0.2), CLASSES, "fc", NULL);
     }
-    weft_minimize(weft_cross_entropy(x, weft_reshape(labels, 1, (int64_t[]){-1})), "", &adam);
+    weft_minimize(weft_cross_entropy(x, weft_reshape(labels, 1, (int64_t[]){-1}), NULL), "", &adam);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
 }
@@ -196,7 +196,7 @@ static void check_wrong(world_rank *r, const wrong_value *f, weft_status status,
         free(told);
         replayed_close(&again);
     }
-    free(report);
+    weft_text_free(report);
 }
 
 static void train_classes(world_rank *r) {
@@ -306,7 +306,7 @@ void guarded_memory(void) {
     weft_model *m = weft_model_new_in("m", &env);
     weft_optimizer sgd = {.type = "sgd", .lr = 0.1};
     weft_graph *g = weft_graph_new(m, "d_step", WEFT_TRAIN);
-    weft_minimize(mean_of(weft_square(weft_linear(read_x(g), 3, "a"))), "", &sgd);
+    weft_minimize(mean_of(weft_square(weft_linear(read_x(g), 3, "a", NULL))), "", &sgd);
     world_job job = {.model = m,
                      .options = {.world = 2, .guard = WEFT_GUARD_NAN},
                      .run = fail_each,
@@ -334,7 +334,7 @@ static void meet_foreign(world_rank *r) {
     CHECK_SAYS(report && strstr(report, text + 2), "%s", report ? report : "no report");
     CHECK(weft_bad_step_at(r->session, &rank, NULL) && rank == f->rank);
     CHECK(weft_bad_step_row(r->session) == (isnan(f->value) ? 1 : -1));
-    free(report);
+    weft_text_free(report);
 }
 
 void guarded_synchronized(weft_device device) {
@@ -342,7 +342,7 @@ void guarded_synchronized(weft_device device) {
     weft_optimizer sgd = {.type = "sgd", .lr = 0.1};
     weft_graph *g = weft_graph_new(m, "d_step", WEFT_TRAIN);
     weft_value *x = read_x(g);
-    WEFT_SCOPE(x, "net") x = weft_batch_norm(weft_exp(weft_linear(x, 9, "a")), "norm");
+    WEFT_SCOPE(x, "net") x = weft_batch_norm(weft_exp(weft_linear(x, 9, "a", NULL)), "norm", NULL);
     weft_minimize(mean_of(weft_abs(x)), "", &sgd);
     CHECK(weft_ddp(m, "net", &(weft_ddp_options){.sync_batch_norm = true}) == WEFT_OK);
     for (int i = 0; i < 8; i++) {
@@ -466,7 +466,7 @@ void guarded_nodes(weft_device device) {
             CHECK_SAYS(strstr(report, "guarded.c:"), "%zu: %s", i, report);
             CHECK_SAYS(!isnan(cases[i].value) || !strstr(report, "first infinity"), "%zu: %s", i, report);
         }
-        free(report);
+        weft_text_free(report);
         single_close(&s);
     }
 }
@@ -508,7 +508,7 @@ void guarded_spikes(weft_device device) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "d_step", WEFT_TRAIN);
     weft_value *y = read_x(g);
-    WEFT_SCOPE(y, "net") y = weft_linear(y, 3, "a");
+    WEFT_SCOPE(y, "net") y = weft_linear(y, 3, "a", NULL);
     weft_minimize(mean_of(weft_square(y)), "", &sgd);
     for (int i = 0; i < 3; i++) {
         world_job job = {.model = m, .options = worlds[i], .run = spikes};
@@ -527,7 +527,7 @@ void guarded_spikes(weft_device device) {
 /* Minimizes 100^k times a loss over the parameters of a scope of its own. */
 static void minimize_shared(weft_value *y, const char *scope, int k, const char *optimizer) {
     weft_optimizer one = {.type = "sgd", .name = optimizer, .lr = 1e-9};
-    WEFT_SCOPE(y, scope) y = weft_linear(y, 3, "a");
+    WEFT_SCOPE(y, scope) y = weft_linear(y, 3, "a", NULL);
     weft_minimize(weft_scale(mean_of(weft_square(y)), k ? 100 : 1), scope, &one);
 }
 

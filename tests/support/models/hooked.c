@@ -33,7 +33,7 @@ weft_model *hooked_model_with(const double *constant, int extras, const char *co
         weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
         weft_value *t = weft_input(g, "t", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
-        weft_value *loss = weft_mse(weft_linear(x, 1, "fc"), t);
+        weft_value *loss = weft_mse(weft_linear(x, 1, "fc", NULL), t, NULL);
         if (i == 0) weft_minimize(loss, "", &sgd);
         weft_output(loss, "loss");
         if (i == 0 && constant) weft_output(weft_constant(g, WEFT_F64, 0, NULL, *constant), "constant");

@@ -93,10 +93,7 @@ static const struct {
     {"logical_xor", weft_logical_xor},
     {"fmod", weft_fmod},
     {"remainder", weft_remainder},
-    {"mse", weft_mse},
     {"embedding", weft_embedding_op},
-    {"cross_entropy", weft_cross_entropy},
-    {"bce_with_logits", weft_bce_with_logits},
 };
 
 static bool pointwise(call *c, weft_value **out) {
@@ -275,13 +272,17 @@ static bool is_set(const call *c, const char *key) {
 static const struct {
     const char *op;
     weft_value *(*build)(weft_value *, weft_value *, const weft_loss *);
-    bool is_weighted; /* operand 2, and perhaps 3, are options */
-} losses[] = {{"cross_entropy_with", weft_cross_entropy_with, true},
-              {"soft_cross_entropy", weft_cross_entropy_with, true},
+    bool is_weighted;         /* operand 2, and perhaps 3, are options */
+    weft_reduction reduction; /* of a case that has no option for it */
+} losses[] = {{"cross_entropy", weft_cross_entropy, false},
+              {"cross_entropy_with", weft_cross_entropy, true},
+              {"soft_cross_entropy", weft_cross_entropy, true},
               {"nll", weft_nll, true},
               {"bce", weft_bce, true},
-              {"bce_with_logits_with", weft_bce_with_logits_with, true},
-              {"mse_with", weft_mse_with, false},
+              {"bce_with_logits", weft_bce_with_logits, false, WEFT_LOSS_NONE},
+              {"bce_with_logits_with", weft_bce_with_logits, true},
+              {"mse", weft_mse, false},
+              {"mse_with", weft_mse, false},
               {"l1", weft_l1, false},
               {"smooth_l1", weft_smooth_l1, false},
               {"huber", weft_huber, false},
@@ -313,6 +314,7 @@ static bool loss(call *c, weft_value **out) {
         if (strcmp(c->op, losses[k].op) != 0) continue;
         o.weight = losses[k].is_weighted ? c->in[2] : NULL;
         o.pos_weight = losses[k].is_weighted && c->n > 3 ? c->in[3] : NULL;
+        if (losses[k].reduction) o.reduction = losses[k].reduction;
         return *out = losses[k].build(c->in[0], c->in[1], &o), true;
     }
     return false;
@@ -324,7 +326,7 @@ static weft_value *attention_with(call *c) {
                                 .mask = c->in[3],
                                 .dropout = number(c, "dropout"),
                                 .window = (int64_t)number(c, "window")};
-    return weft_attention_with(c->in[0], c->in[1], c->in[2], &o);
+    return weft_attention(c->in[0], c->in[1], c->in[2], &o);
 }
 
 static weft_value *rotary(call *c) {
@@ -358,7 +360,9 @@ weft_value *call_build(call *c) {
     if (!strcmp(c->op, "matmul")) return weft_matmul(in[0], in[1], i[0], i[1]);
     if (!strcmp(c->op, "linear")) return weft_linear_op(in[0], in[1], in[2]);
     if (!strcmp(c->op, "einsum")) return weft_einsum(c->name, c->n, in);
-    if (!strcmp(c->op, "attention")) return weft_attention(in[0], in[1], in[2], i[0], c->r[0]);
+    if (!strcmp(c->op, "attention"))
+        return weft_attention(in[0], in[1], in[2],
+                              &(weft_attention_options){.causal = i[0], .scale = c->r[0]});
     if (!strcmp(c->op, "attention_with")) return attention_with(c);
     if (!strcmp(c->op, "rotary")) return rotary(c);
     if (!strcmp(c->op, "lstm")) return lstm(c);

@@ -61,7 +61,7 @@ static weft_value *batch_norm(call *c) {
     const char *slash = strrchr(c->name, '/');
     int depth = slash ? enter_path(c->graph, c->name, (size_t)(slash - c->name)) : 0;
     weft_batch_norm_options options = {.eps = c->r[0], .momentum = c->r[1]};
-    weft_value *y = weft_batch_norm_with(c->in[0], slash ? slash + 1 : c->name, &options);
+    weft_value *y = weft_batch_norm(c->in[0], slash ? slash + 1 : c->name, &options);
     leave_path(c->graph, depth);
     return y;
 }

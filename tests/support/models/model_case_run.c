@@ -329,7 +329,7 @@ static weft_model *by_file(const weft_model *m, weft_error *error) {
 static weft_model *by_text(const weft_model *m, weft_error *error) {
     char *text = weft_model_text(m);
     weft_model *back = text ? weft_model_parse(text, "case", NULL, error) : NULL;
-    free(text);
+    weft_text_free(text);
     return back;
 }
 
@@ -385,8 +385,8 @@ static void check_round_trips(const weft_model *m, case_outcome *outcome) {
         check_same(m, file, "by the file", outcome);
     else
         wrong(outcome, "by the file", error.text);
-    free(was);
-    free(now);
+    weft_text_free(was);
+    weft_text_free(now);
     weft_model_free(file);
     weft_model_free(text);
     weft_model_free(again);

@@ -34,9 +34,9 @@ weft_model *own_model(const weft_env *env, const weft_optimizer *optimizer) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 16}), *y = x;
     WEFT_SCOPE(x, "net") {
-        y = weft_tanh(weft_linear(y, 300, "a"));
-        y = weft_tanh(weft_linear(y, 33, "b"));
-        y = weft_linear(y, 5, "c");
+        y = weft_tanh(weft_linear(y, 300, "a", NULL));
+        y = weft_tanh(weft_linear(y, 33, "b", NULL));
+        y = weft_linear(y, 5, "c", NULL);
     }
     weft_value *loss = weft_mean(weft_square(y), 0, NULL, false);
     if (strcasecmp(optimizer->type, "muon") == 0) weft_freeze(m, "*bias"); /* it refuses them */

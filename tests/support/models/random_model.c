@@ -64,19 +64,19 @@ static weft_value *layer(weft_value *x, const tower *t, int i) {
     snprintf(name, sizeof name, "l%d", i);
     if (t->nested[i]) {
         WEFT_SCOPE(x, name)
-        x = weft_linear(weft_tanh(weft_linear(x, t->width, "up")), out, "down");
+        x = weft_linear(weft_tanh(weft_linear(x, t->width, "up", NULL)), out, "down", NULL);
     } else {
-        x = weft_linear(x, out, name);
+        x = weft_linear(x, out, name, NULL);
     }
     snprintf(name, sizeof name, "bn%d", i);
-    return weft_tanh(t->norm[i] ? weft_batch_norm(x, name) : x);
+    return weft_tanh(t->norm[i] ? weft_batch_norm(x, name, NULL) : x);
 }
 
 static weft_value *build(weft_value *x, const tower *t) {
     WEFT_SCOPE(x, t->name) {
         for (int i = 0; i < t->layers; i++) x = layer(x, t, i);
         if (t->dropout) x = weft_dropout(x, 0.2);
-        x = weft_linear(x, t->in, "last"); /* towers can stand on each other */
+        x = weft_linear(x, t->in, "last", NULL); /* towers can stand on each other */
     }
     return x;
 }

@@ -34,26 +34,26 @@ static weft_value *activation(weft_value *x, test_random *r) {
 }
 
 static weft_value *linear(weft_value *x, test_random *r) {
-    return activation(weft_linear(x, 3 + random_below(r, 7), "fc"), r);
+    return activation(weft_linear(x, 3 + random_below(r, 7), "fc", NULL), r);
 }
 
 static weft_value *linear_without_bias(weft_value *x, test_random *r) {
     weft_linear_options o = {.no_bias = true};
-    return activation(weft_linear_with(x, 3 + random_below(r, 7), "fc", &o), r);
+    return activation(weft_linear(x, 3 + random_below(r, 7), "fc", &o), r);
 }
 
 static weft_value *weight_normed(weft_value *x, test_random *r) {
     weft_linear_options o = {.parametrization = WEFT_WEIGHT_NORM};
-    return activation(weft_linear_with(x, 3 + random_below(r, 7), "fc", &o), r);
+    return activation(weft_linear(x, 3 + random_below(r, 7), "fc", &o), r);
 }
 
 static weft_value *spectral_in_step(weft_value *x, test_random *r) {
     weft_linear_options o = {.parametrization = WEFT_SPECTRAL_NORM_IN_STEP};
-    return activation(weft_linear_with(x, 3 + random_below(r, 7), "fc", &o), r);
+    return activation(weft_linear(x, 3 + random_below(r, 7), "fc", &o), r);
 }
 
 static weft_value *layer_norm(weft_value *x, test_random *r) {
-    return random_one_in(r, 2) ? weft_layer_norm(x, "norm") : weft_rms_norm(x, "norm");
+    return random_one_in(r, 2) ? weft_layer_norm(x, "norm", NULL) : weft_rms_norm(x, "norm", NULL);
 }
 
 static weft_value *dropout(weft_value *x, test_random *r) {
@@ -95,12 +95,12 @@ static weft_value *chosen(weft_value *x, test_random *r) {
 
 static weft_value *batch_norm(weft_value *x, test_random *r) {
     (void)r;
-    return weft_batch_norm(x, "norm");
+    return weft_batch_norm(x, "norm", NULL);
 }
 
 static weft_value *spectral(weft_value *x, test_random *r) {
     weft_linear_options o = {.parametrization = WEFT_SPECTRAL_NORM};
-    return activation(weft_linear_with(x, 3 + random_below(r, 7), "fc", &o), r);
+    return activation(weft_linear(x, 3 + random_below(r, 7), "fc", &o), r);
 }
 
 static weft_value *largest(weft_value *x, test_random *r) {
@@ -116,7 +116,7 @@ static weft_value *summed_up(weft_value *x, test_random *r) {
 
 static weft_value *weighed(weft_value *x, test_random *r) {
     (void)r;
-    return weft_mul(x, weft_softmax(weft_linear(x, weft_dim(x, 1), "scores"), 1));
+    return weft_mul(x, weft_softmax(weft_linear(x, weft_dim(x, 1), "scores", NULL), 1));
 }
 
 static weft_value *looked_up(weft_value *x, test_random *r) {
@@ -126,7 +126,7 @@ static weft_value *looked_up(weft_value *x, test_random *r) {
 }
 
 static weft_value *crossed(weft_value *x, test_random *r) {
-    weft_value *y = weft_linear(x, 2 + random_below(r, 3), "left");
+    weft_value *y = weft_linear(x, 2 + random_below(r, 3), "left", NULL);
     return weft_flatten(weft_einsum("bi,bj->bij", 2, (weft_value *[]){weft_tanh(y), x}), 1);
 }
 
@@ -153,12 +153,13 @@ static weft_value *attention(weft_value *x, test_random *r) {
     weft_attention_options o = {.causal = random_one_in(r, 2)};
     if (random_one_in(r, 4)) o.dropout = 0.2;
     if (random_one_in(r, 4)) o.window = 2;
-    weft_value *q = heads_of(weft_linear(x, heads * d, "q"), heads),
-               *k = heads_of(weft_linear(x, shared * d, "k"), shared),
-               *v = heads_of(weft_linear(x, shared * d, "v"), shared);
+    weft_value *q = heads_of(weft_linear(x, heads * d, "q", NULL), heads),
+               *k = heads_of(weft_linear(x, shared * d, "k", NULL), shared),
+               *v = heads_of(weft_linear(x, shared * d, "v", NULL), shared);
     if (random_one_in(r, 3)) q = weft_rotary(q, NULL), k = weft_rotary(k, NULL);
-    weft_value *y = weft_permute(weft_attention_with(q, k, v, &o), (int64_t[]){0, 2, 1, 3});
-    y = weft_linear(weft_reshape(y, 3, (int64_t[]){-1, weft_dim(x, 1), heads * d}), weft_dim(x, 2), "out");
+    weft_value *y = weft_permute(weft_attention(q, k, v, &o), (int64_t[]){0, 2, 1, 3});
+    y = weft_linear(weft_reshape(y, 3, (int64_t[]){-1, weft_dim(x, 1), heads * d}), weft_dim(x, 2), "out",
+                    NULL);
     return weft_add(x, y);
 }
 
@@ -259,11 +260,11 @@ static weft_value *resized(weft_value *x, test_random *r) {
 static weft_value *image_norm(weft_value *x, test_random *r) {
     switch (random_below(r, 3)) {
     case 0:
-        return weft_group_norm(x, weft_dim(x, 1) % 2 ? 1 : 2, "norm");
+        return weft_group_norm(x, weft_dim(x, 1) % 2 ? 1 : 2, "norm", NULL);
     case 1:
-        return weft_instance_norm(x, "norm");
+        return weft_instance_norm(x, "norm", NULL);
     default:
-        return weft_batch_norm(x, "norm");
+        return weft_batch_norm(x, "norm", NULL);
     }
 }
 
@@ -334,7 +335,7 @@ weft_value *net_build(weft_value *x, const random_net *n, int64_t out) {
             WEFT_SCOPE(x, name)
             x = b(x, &own);
         }
-        x = weft_linear(flat(x, n, &own), out, "last");
+        x = weft_linear(flat(x, n, &own), out, "last", NULL);
     }
     return x;
 }

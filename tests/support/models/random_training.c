@@ -122,11 +122,10 @@ static weft_value *loss_of(test_random *r, weft_value *y) {
     weft_graph *g = weft_value_graph(y);
     switch (random_below(r, 4)) {
     case 0:
-        return weft_mean(weft_cross_entropy(y, weft_input(g, "label", WEFT_I32, 1, (int64_t[]){BATCH})), 0,
-                         NULL, false);
+        return weft_mean(weft_cross_entropy(y, weft_input(g, "label", WEFT_I32, 1, (int64_t[]){BATCH}), NULL),
+                         0, NULL, false);
     case 1:
-        return weft_mean(weft_bce_with_logits(y, weft_constant(g, WEFT_F32, 0, NULL, random_below(r, 2))), 0,
-                         NULL, false);
+        return weft_bce_with_logits(y, weft_constant(g, WEFT_F32, 0, NULL, random_below(r, 2)), NULL);
     case 2:
         return weft_scale(weft_mean(weft_softplus(y, 1, 20), 0, NULL, false), 100);
     default:
@@ -340,7 +339,7 @@ weft_model *training_copy(const weft_model *m, bool by_file) {
     else if (!weft_save(m, name, &e))
         copy = weft_load(name, NULL, &e);
     remove(name);
-    free(text);
+    weft_text_free(text);
     CHECK_SAYS(copy != NULL, "%s", e.text);
     return copy;
 }

@@ -150,7 +150,7 @@ static row *rows_open(const char *folder, int *n) {
     for (int i = 0; i < *n; i++)
         rows[i] = is_one ? row_open(folder, -1)
                          : row_open(tool_text("%s/step-%08lld", folder, (long long)steps[i]), steps[i]);
-    free(steps);
+    weft_checkpoint_steps_free(steps);
     return rows;
 }
 

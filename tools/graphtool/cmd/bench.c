@@ -182,7 +182,7 @@ static void profile(json_t *all, const weft_session *s, const roof *r) {
     char *nodes = weft_session_profile_text(s);
     if (!nodes) tool_fail("out of memory");
     fprintf(stderr, "%s%s", tool_take(&ops), nodes);
-    free(nodes);
+    weft_text_free(nodes);
     json_object_set_new(all, "profile", table);
     json_object_set_new(all, "roof", roof_json(r));
 }

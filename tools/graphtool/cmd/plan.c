@@ -14,7 +14,7 @@ static void write_text(text *t, const weft_plan *plan, const options *o) {
         char *all = o->json ? weft_plan_json(plan) : weft_plan_text(plan);
         if (!all || !out_json_is_whole()) tool_fail("out of memory");
         text_add(t, "%s", all);
-        free(all);
+        weft_text_free(all);
     }
 }
 

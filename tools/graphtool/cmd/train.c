@@ -263,7 +263,7 @@ static const char *bad_step_path(const options *o) {
 static void print_bad_step(const training *t, const weft_failed_step *step) {
     char *report = weft_bad_step_text(weft_trainer_session(t->trainer, NULL));
     fprintf(stderr, "%s", report ? report : "");
-    free(report);
+    weft_text_free(report);
     if (!step->samples) return;
     fprintf(stderr, "samples of micro-batch %lld on rank %d, epoch %lld, iteration %lld:",
             (long long)step->micro_batch, step->rank, (long long)step->epoch, (long long)step->iteration);

@@ -277,8 +277,8 @@ static bool load_values(rank *k) {
     if (!status && report.n_missing)
         status = error_set(&k->error, WEFT_FILE, "%.300s: it lacks values of its model: %s", k->r->path,
                            report.missing ? SHOW(report.missing) : "");
-    free(report.missing);
-    free(report.unexpected);
+    weft_text_free(report.missing);
+    weft_text_free(report.unexpected);
     return status == WEFT_OK;
 }
 

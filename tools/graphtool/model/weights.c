@@ -113,8 +113,8 @@ void weights_load(weft_store *store, const options *o) {
                   first_name(report.unexpected).text);
     if (o->partial && tells) tell_left(o->weights, &report);
     if (tells) tell_averages(file, store, o);
-    free(report.missing);
-    free(report.unexpected);
+    weft_text_free(report.missing);
+    weft_text_free(report.unexpected);
 }
 
 int64_t weights_counter(const options *o, const char *optimizer, weft_stored_kind counter) {

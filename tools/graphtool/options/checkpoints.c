@@ -19,7 +19,7 @@ bool checkpoints_there(const options *o) {
     bool is_auto = strcmp(o->resume, "auto") == 0;
     if (!is_auto || !o->checkpoint_dir) return !is_auto; /* else the trainer says what is wrong */
     weft_checkpoint_steps(o->checkpoint_dir, NULL, &steps, &n, NULL);
-    free(steps);
+    weft_checkpoint_steps_free(steps);
     return n > 0;
 }
 

@@ -88,8 +88,8 @@ static weft_status compare_last(const world_proof *p, const rank_class *c, const
         error_set(error, WEFT_INTERNAL,
                   "L12: rank %d: its ranges are those of rank %d, but its plan is another", c->last,
                   c->first);
-    free(one);
-    free(other);
+    weft_text_free(one);
+    weft_text_free(other);
     weft_plan_free(last);
     return error->status;
 }
