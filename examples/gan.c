@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
     weft_error error = {0};
     if (argc < 3) return fprintf(stderr, "usage: weft-gan IMAGES WEIGHTS [STEPS]\n"), 2;
     weft_model *m = weft_model_new("gan");
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     build(m);
     weft_source *images = weft_source_open(argv[1], NULL, NULL, &error);
     weft_hook log = weft_hook_text(stdout, 50);

@@ -128,7 +128,7 @@ static void fill(float x[ROWS][INPUTS], float y[ROWS][OUTPUTS], uint64_t *state)
 
 /* Bytes that this rank has given to sums since it began. */
 static void count_bytes(void *context, const weft_comm_event *event) {
-    if (event->collective->kind == WEFT_ALL_REDUCE)
+    if (event->collective->kind == WEFT_COLLECTIVE_ALL_REDUCE)
         *(uint64_t *)context += event->collective->count * sizeof(float);
 }
 

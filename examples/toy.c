@@ -15,7 +15,7 @@ static void build(weft_model *m) {
     weft_value *x =
         weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
     weft_value *y = weft_linear(x, 1, "linear", &(weft_linear_options){.weight = &zero, .bias = &zero});
-    weft_value *loss1 = weft_mse(y, x, NULL), *loss2 = weft_mean(weft_abs(weft_sub(y, x)), 0, NULL, false);
+    weft_value *loss1 = weft_mse(y, x, NULL), *loss2 = weft_mean(weft_abs(weft_sub(y, x)), WEFT_ALL, false);
     weft_output(loss1, "loss1");
     weft_output(loss2, "loss2");
     weft_minimize(weft_add(loss1, loss2), "", &sgd);
@@ -24,7 +24,7 @@ static void build(weft_model *m) {
 int main(void) {
     weft_error error = {0};
     weft_model *model = weft_model_new("toy");
-    weft_model_batch(model, 2);
+    weft_model_set_batch(model, 2);
     build(model);
     weft_source ones = {.count = 50, .n = 1, .arrays = {{"x", WEFT_F32, 1, {1}}}, .read = one};
     weft_hook log = weft_hook_text(stdout, 10);

@@ -59,7 +59,7 @@ static int write_model(const zoo_entry *e, const zoo_options *o, const char *pat
     }
     weft_model *m = weft_model_new(e->name);
     if (!m) return fail("out of memory", NULL);
-    weft_model_batch(m, o->batch ? o->batch : e->batch);
+    weft_model_set_batch(m, o->batch ? o->batch : e->batch);
     e->build(m, o);
     error = *weft_model_error(m);
     if (!error.status) weft_save(m, path, &error);

@@ -124,5 +124,5 @@ void zoo_bert_tiny(weft_model *m, const zoo_options *o) {
     bert_loss(weft_graph_new(m, "val", WEFT_EVAL), o);
     weft_value *logits = bert_logits(weft_graph_new(m, "predict", WEFT_EVAL), o);
     weft_output(weft_argmax(logits, -1, false), "words");
-    weft_ddp(m, "", NULL); /* one subgraph, although it has two top-level scopes */
+    weft_model_set_ddp(m, "", NULL); /* one subgraph, although it has two top-level scopes */
 }

@@ -55,7 +55,7 @@ static weft_value *distance(weft_value *seen, weft_value *other, const zoo_optio
     weft_value *guess = prediction(seen, o);
     weft_value *truth = weft_stop_gradient(projection(other, o, "target"));
     weft_value *cosine = weft_cosine_similarity(guess, truth, 1, 0);
-    return weft_offset(weft_scale(weft_mean(cosine, 0, NULL, false), -2), 2);
+    return weft_offset(weft_scale(weft_mean(cosine, WEFT_ALL, false), -2), 2);
 }
 
 static weft_value *view(weft_graph *g, const char *name) {
@@ -86,7 +86,7 @@ void zoo_byol(weft_model *m, const zoo_options *o) {
     const weft_optimizer adam = {.type = "adam", .lr = 3e-4};
     weft_minimize(byol_loss(weft_graph_new(m, "train", WEFT_TRAIN), o), "online", zoo_optimizer(o, &adam));
     move_teacher(m);
-    weft_flow(m, "train teacher");
+    weft_model_set_flow(m, "train teacher");
     byol_loss(weft_graph_new(m, "val", WEFT_EVAL), o);
     weft_value *x = view(weft_graph_new(m, "predict", WEFT_EVAL), "image");
     WEFT_SCOPE(x, "online") x = encoder(x, o);

@@ -88,5 +88,5 @@ void zoo_llama_tiny(weft_model *m, const zoo_options *o) {
     llama_loss(weft_graph_new(m, "val", WEFT_EVAL), o);
     weft_value *logits = llama_logits(weft_graph_new(m, "predict", WEFT_EVAL), o);
     weft_output(weft_argmax(weft_slice(logits, 1, -1, INT64_MAX), -1, false), "next");
-    weft_ddp(m, "", NULL); /* one subgraph, although it has two top-level scopes */
+    weft_model_set_ddp(m, "", NULL); /* one subgraph, although it has two top-level scopes */
 }

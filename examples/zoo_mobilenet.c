@@ -72,5 +72,5 @@ static weft_value *mobilenet_logits(weft_value *x, const zoo_options *o) {
 void zoo_mobilenet_v2(weft_model *m, const zoo_options *o) {
     weft_optimizer sgd = {.type = "sgd", .lr = 0.045, .momentum = 0.9, .weight_decay = 4e-5};
     zoo_classify(m, o, &(zoo_classifier){zoo_image224, mobilenet_logits, zoo_label, sgd});
-    weft_ddp(m, "", NULL); /* one subgraph, although it has two top-level scopes */
+    weft_model_set_ddp(m, "", NULL); /* one subgraph, although it has two top-level scopes */
 }

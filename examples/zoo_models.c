@@ -19,7 +19,7 @@ weft_value *zoo_pixels(weft_graph *g, double mean, double deviation) {
 weft_value *zoo_accuracy(weft_value *logits, weft_value *target) {
     weft_value *wanted = weft_cast(target, WEFT_I64);
     weft_value *right = weft_equal(weft_argmax(logits, -1, false), wanted);
-    return weft_mean(weft_cast(right, WEFT_F32), 0, NULL, false);
+    return weft_mean(weft_cast(right, WEFT_F32), WEFT_ALL, false);
 }
 
 weft_value *zoo_image(weft_graph *g, const zoo_options *o, int64_t side) {

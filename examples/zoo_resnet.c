@@ -106,5 +106,5 @@ static weft_value *resnet50_logits(weft_value *x, const zoo_options *o) {
 void zoo_resnet50(weft_model *m, const zoo_options *o) {
     weft_optimizer sgd = {.type = "sgd", .lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4};
     zoo_classify(m, o, &(zoo_classifier){zoo_image224, resnet50_logits, zoo_label, sgd});
-    weft_ddp(m, "", NULL); /* one subgraph, although it has several top-level scopes */
+    weft_model_set_ddp(m, "", NULL); /* one subgraph, although it has several top-level scopes */
 }

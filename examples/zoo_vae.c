@@ -36,7 +36,7 @@ static weft_value *normal_latents(weft_graph *g) {
 
 /* The mean over the images of what a row [n] sums up to. */
 static weft_value *mean_of_rows(weft_value *x) {
-    return weft_mean(weft_sum(x, 1, (int64_t[]){1}, false), 0, NULL, false);
+    return weft_mean(weft_sum(x, 1, (int64_t[]){1}, false), WEFT_ALL, false);
 }
 
 /* Outputs reconstruction_loss, kl_loss and loss, their sum, which is returned. */

@@ -75,5 +75,5 @@ static weft_value *vit_logits(weft_value *x, const zoo_options *o) {
 void zoo_vit_tiny(weft_model *m, const zoo_options *o) {
     weft_optimizer adamw = {.type = "adamw", .lr = 5e-4, .weight_decay = 0.05};
     zoo_classify(m, o, &(zoo_classifier){zoo_image224, vit_logits, zoo_label, adamw});
-    weft_ddp(m, "", NULL);
+    weft_model_set_ddp(m, "", NULL);
 }

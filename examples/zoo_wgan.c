@@ -38,7 +38,7 @@ static weft_value *wgan_fake(weft_graph *g, const zoo_options *o) {
 }
 
 static weft_value *mean_of(weft_value *x) {
-    return weft_mean(x, 0, NULL, false);
+    return weft_mean(x, WEFT_ALL, false);
 }
 
 /* What the critic minimizes but for the penalty: mean D(fake) - mean D(real). */
@@ -49,7 +49,7 @@ static weft_value *score_distance(weft_value *fake, weft_value *real, const zoo_
 
 /* Mean over the images of (|gradient of the critic by the image| - 1)^2. */
 static weft_value *gradient_penalty(weft_value *x, const zoo_options *o) {
-    weft_value *score = weft_sum(wgan_critic(x, o), 0, NULL, false), *slope = NULL;
+    weft_value *score = weft_sum(wgan_critic(x, o), WEFT_ALL, false), *slope = NULL;
     weft_gradients(score, 1, &x, &slope);
     weft_value *squares = weft_sum(weft_square(slope), 3, (int64_t[]){1, 2, 3}, false);
     return mean_of(weft_square(weft_offset(weft_sqrt(squares), -1)));

@@ -42,11 +42,11 @@ enum {
     HAS_FLOW = 1 << 15,     /* how many micro-batches each graph has in a step is known */
 };
 
-/* What a pass may change. Later passes still look up values and nodes by name: `gradients` names its targets,
- * weft_ddp and weft_precision the nodes of a scope. Until then equal values must stay two: with y = 1 x, the
- * gradient of f(y) + g(x) by y is not the one by x. So passes that merge values or put one in place of an
- * equal one (`merges`) require HAS_NAMED. Before gradients are made, a pass may add nodes and replace values
- * one for one: graph_check_names proves that it does no more. */
+/* What a pass may change. Later passes still look up values and nodes by name: `gradients` names its
+ * targets, weft_model_set_ddp and weft_model_set_precision the nodes of a scope. Until then equal values
+ * must stay two: with y = 1 x, the gradient of f(y) + g(x) by y is not the one by x. So passes that merge
+ * values or put one in place of an equal one (`merges`) require HAS_NAMED. Before gradients are made, a
+ * pass may add nodes and replace values one for one: graph_check_names proves that it does no more. */
 enum { HAS_NAMED = HAS_GRADIENTS | HAS_TYPES };
 
 static bool simplify(program *p) {

@@ -135,7 +135,8 @@ static weft_status check_place(const weft_compile_options *o, weft_error *error)
     return WEFT_OK;
 }
 
-/* Every path of weft_precision names a graph or a scope of the model: a misspelt one would have no effect. */
+/* Every path of weft_model_set_precision names a graph or a scope of the model: a misspelt one would have
+ * no effect. */
 static weft_status check_precision(const weft_model *m, weft_error *error) {
     const precision_entry *astray = precision_astray(m);
     if (astray)

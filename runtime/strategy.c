@@ -1,8 +1,7 @@
 /* strategy.c - the strategy of a plan: finds it by its name, asks it once for data, and puts these where
- * the options of weft_compile and weft_ddp are. So the passes know options alone, and there is one way to
- * spread a training, however it was chosen. What an option says explicitly and the strategy says
- * otherwise is an error.
- */
+ * the options of weft_compile and weft_model_set_ddp are. So the passes know options alone, and there is
+ * one way to spread a training, however it was chosen. What an option says explicitly and the strategy says
+ * otherwise is an error. */
 #define _GNU_SOURCE /* environ */
 #include "runtime/strategy.h"
 
@@ -163,7 +162,7 @@ static bool decide_all(weft_plan *plan, const weft_compile_options *given, const
 
 /* ---- subgraphs ---- */
 
-/* Merges one field of the strategy's options into those that weft_ddp has set for the path. */
+/* Merges one field of the strategy's options into those that weft_model_set_ddp has set for the path. */
 static bool merge_field(weft_plan *plan, const char *path, const op_attr *f, const ddp_attrs *by,
                         ddp_attrs *into) {
     const op_attr fields[] = {*f, {0}};
@@ -172,9 +171,10 @@ static bool merge_field(weft_plan *plan, const char *path, const op_attr *f, con
     char why[200];
     if (attrs_equal(&one, by, &none) || attrs_equal(&one, by, into)) return true;
     if (!attrs_equal(&one, into, &none)) {
-        snprintf(why, sizeof why,
-                 "it sets %s of subgraph %.80s, and weft_ddp to another value: leave one of them out",
-                 f->name, *path ? path : "/");
+        snprintf(
+            why, sizeof why,
+            "it sets %s of subgraph %.80s, and weft_model_set_ddp to another value: leave one of them out",
+            f->name, *path ? path : "/");
         return fail(plan, WEFT_ARGUMENT, why);
     }
     memcpy((char *)into + f->offset, (const char *)by + f->offset, attr_width(f));
@@ -197,16 +197,17 @@ static bool is_listed(const weft_distribution *by, const char *path) {
     return false;
 }
 
-/* A subgraph of the strategy is whole: weft_ddp takes no part of it out. */
+/* A subgraph of the strategy is whole: weft_model_set_ddp takes no part of it out. */
 static bool check_whole(weft_plan *plan, const char *path, const weft_distribution *by) {
     size_t n = strlen(path);
     char why[240];
     for (const ddp_entry *e = plan->source->ddps; e; e = e->next) {
         bool is_within = !n || (strncmp(e->path, path, n) == 0 && e->path[n] == '/');
         if (!is_within || strcmp(e->path, path) == 0 || is_listed(by, e->path)) continue;
-        snprintf(why, sizeof why,
-                 "%.80s is one subgraph of it, and weft_ddp makes %.80s another: leave one of them out",
-                 n ? path : "the model", e->path);
+        snprintf(
+            why, sizeof why,
+            "%.80s is one subgraph of it, and weft_model_set_ddp makes %.80s another: leave one of them out",
+            n ? path : "the model", e->path);
         return fail(plan, WEFT_ARGUMENT, why);
     }
     return true;

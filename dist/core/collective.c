@@ -8,7 +8,7 @@
 const char *weft_collective_name(weft_collective_kind kind) {
     switch (kind) {
 #define X(name, number, text)                                                                                \
-    case WEFT_##name:                                                                                        \
+    case WEFT_COLLECTIVE_##name:                                                                             \
         return text;
         WEFT_COLLECTIVE_LIST(X)
 #undef X
@@ -43,7 +43,8 @@ static range range_piece(range r, size_t at, size_t length) {
 }
 
 bool collective_is_sum(weft_collective_kind kind) {
-    return kind == WEFT_ALL_REDUCE || kind == WEFT_REDUCE || kind == WEFT_REDUCE_SCATTER;
+    return kind == WEFT_COLLECTIVE_ALL_REDUCE || kind == WEFT_COLLECTIVE_REDUCE ||
+           kind == WEFT_COLLECTIVE_REDUCE_SCATTER;
 }
 
 char *collective_at(const weft_collective *c, size_t element) {
@@ -84,19 +85,20 @@ static weft_status check_sum(const weft_collective *c, int world, weft_error *er
 weft_status collective_check(const weft_collective *c, int world, weft_error *error) {
     const char *what = weft_collective_name(c->kind);
     if (*what == '?') return error_set(error, WEFT_ARGUMENT, "%d is not a kind of collective", (int)c->kind);
-    if (c->kind == WEFT_BARRIER) return WEFT_OK;
+    if (c->kind == WEFT_COLLECTIVE_BARRIER) return WEFT_OK;
     size_t bytes;
     if ((unsigned)c->dtype >= WEFT_DTYPES)
         return error_set(error, WEFT_TYPE, "%s: no such element type", what);
     if (!size_mul(&bytes, c->count, dtype_bytes(c->dtype)) || (c->count && !c->buffer))
         return error_set(error, WEFT_ARGUMENT, "%s: %zu elements, but no buffer that holds them", what,
                          c->count);
-    if ((c->kind == WEFT_REDUCE || c->kind == WEFT_BROADCAST) && (c->root < 0 || c->root >= world))
+    if ((c->kind == WEFT_COLLECTIVE_REDUCE || c->kind == WEFT_COLLECTIVE_BROADCAST) &&
+        (c->root < 0 || c->root >= world))
         return error_set(error, WEFT_ARGUMENT, "%s: root %d is not one of %d ranks", what, c->root, world);
     if (c->wire && (c->wire != WEFT_BF16 || c->dtype != WEFT_F32 || !collective_is_sum(c->kind)))
         return error_set(error, WEFT_TYPE,
                          "%s: only sums of f32 can travel as another type, and that is bf16", what);
-    if (c->counts && (c->kind == WEFT_REDUCE_SCATTER || c->kind == WEFT_ALL_GATHER)) {
+    if (c->counts && (c->kind == WEFT_COLLECTIVE_REDUCE_SCATTER || c->kind == WEFT_COLLECTIVE_ALL_GATHER)) {
         weft_status status = check_counts(c, world, error);
         if (status) return status;
     }
@@ -159,9 +161,9 @@ cut_room cut_room_of_messages(const weft_collective *c, int world) {
 
 /* Balanced ranges are added, or sent, by their owners; unbalanced ones are spread over all ranks. */
 static cut_way way_of(const weft_collective *c, int world, const cut_room *room) {
-    if (c->kind == WEFT_REDUCE_SCATTER)
+    if (c->kind == WEFT_COLLECTIVE_REDUCE_SCATTER)
         return room->to_owners || is_balanced(c, world) ? CUT_RANGES : CUT_WINDOWS;
-    if (c->kind != WEFT_ALL_GATHER) return CUT_WINDOWS;
+    if (c->kind != WEFT_COLLECTIVE_ALL_GATHER) return CUT_WINDOWS;
     bool helps = room->can_relay && !is_balanced(c, world);
     return helps && pays_to_relay(c, world, largest_count(c, world)) ? CUT_OWNERS : CUT_RANGES;
 }
@@ -173,7 +175,7 @@ static size_t rounds_in(size_t elements, size_t step) {
 cut cut_of(const weft_collective *c, int world, const cut_room *room) {
     cut k = {.c = c, .world = world, .way = way_of(c, world, room), .can_relay = room->can_relay};
     k.step = collective_is_sum(c->kind) ? room->sum : room->move;
-    if (k.way == CUT_RANGES && c->kind == WEFT_REDUCE_SCATTER) k.step = room->range;
+    if (k.way == CUT_RANGES && c->kind == WEFT_COLLECTIVE_REDUCE_SCATTER) k.step = room->range;
     if (k.way == CUT_WINDOWS) k.rounds = rounds_in(c->count, k.step);
     if (k.way == CUT_RANGES) k.rounds = rounds_in(largest_count(c, world), k.step);
     for (int r = 0; k.way == CUT_OWNERS && r < world; r++) k.rounds += rounds_in(c->counts[r], k.step);
@@ -188,7 +190,7 @@ static void fill_ranges(const cut *k, size_t round, range *work, range *dest) {
     for (int r = 0; r < k->world; r++) {
         range own = next_range(c, k->world, r, &begin);
         work[r] = range_piece(own, round * k->step, k->step);
-        dest[r] = c->kind == WEFT_ALL_GATHER ? (range){0, c->count} : work[r];
+        dest[r] = c->kind == WEFT_COLLECTIVE_ALL_GATHER ? (range){0, c->count} : work[r];
     }
 }
 
@@ -207,8 +209,8 @@ static void fill_window(const cut *k, range window, range *work, range *dest) {
     size_t begin = 0;
     fill_slices(window, k->world, work);
     for (int r = 0; r < k->world; r++) {
-        dest[r] = c->kind == WEFT_REDUCE && r != c->root ? (range){0, 0} : window;
-        if (c->kind == WEFT_REDUCE_SCATTER)
+        dest[r] = c->kind == WEFT_COLLECTIVE_REDUCE && r != c->root ? (range){0, 0} : window;
+        if (c->kind == WEFT_COLLECTIVE_REDUCE_SCATTER)
             dest[r] = range_common(window, next_range(c, k->world, r, &begin));
     }
 }
@@ -246,7 +248,7 @@ int cut_round(const cut *k, size_t round, range *work, range *dest) {
         return -1;
     }
     range window = range_piece((range){0, k->c->count}, round * k->step, k->step);
-    if (k->c->kind == WEFT_BROADCAST) return fill_from_one(k, k->c->root, window, work, dest);
+    if (k->c->kind == WEFT_COLLECTIVE_BROADCAST) return fill_from_one(k, k->c->root, window, work, dest);
     fill_window(k, window, work, dest);
     return -1;
 }

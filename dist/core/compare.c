@@ -37,8 +37,12 @@ static uint64_t hash_setting(const weft_setting *s) {
 
 /* Broadcasts `bytes` bytes from root; `what` names the collective in messages. */
 static weft_status share_values(comparing *c, int root, const char *what, void *data, size_t bytes) {
-    weft_collective all = {
-        .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .root = root, .name = what, .buffer = data, .count = bytes};
+    weft_collective all = {.kind = WEFT_COLLECTIVE_BROADCAST,
+                           .dtype = WEFT_U8,
+                           .root = root,
+                           .name = what,
+                           .buffer = data,
+                           .count = bytes};
     return weft_comm_run(c->comm, &all, c->error);
 }
 
@@ -85,7 +89,7 @@ static weft_status compare_with_root(comparing *c) {
         share_values(c, c->root, "the settings of all ranks", c->theirs, (size_t)c->n * sizeof *c->theirs);
     if (status) return status;
     c->votes[c->comm->rank] = vote(c);
-    weft_collective votes = {.kind = WEFT_ALL_GATHER,
+    weft_collective votes = {.kind = WEFT_COLLECTIVE_ALL_GATHER,
                              .dtype = WEFT_I32,
                              .name = "the result of comparing settings",
                              .buffer = c->votes,

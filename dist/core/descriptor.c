@@ -29,10 +29,10 @@ descriptor descriptor_of(const weft_collective *c, int world) {
     text_cut(f.name, c->name, sizeof f.name);
     f.elements = c->count;
     f.counts_hash = hash_counts(c, world);
-    if (c->kind == WEFT_BARRIER) return f;
+    if (c->kind == WEFT_COLLECTIVE_BARRIER) return f;
     f.dtype = (int32_t)c->dtype;
     f.wire = (int32_t)c->wire;
-    f.root = c->kind == WEFT_REDUCE || c->kind == WEFT_BROADCAST ? c->root : 0;
+    f.root = c->kind == WEFT_COLLECTIVE_REDUCE || c->kind == WEFT_COLLECTIVE_BROADCAST ? c->root : 0;
     f.unordered = c->unordered;
     return f;
 }
@@ -99,7 +99,7 @@ weft_status descriptor_compare(const descriptor *mine, const descriptor *theirs,
 }
 
 weft_collective group_barrier(const int *ranks, int n, char list[NAME_BYTES]) {
-    weft_collective barrier = {.kind = WEFT_BARRIER, .name = list};
+    weft_collective barrier = {.kind = WEFT_COLLECTIVE_BARRIER, .name = list};
     int length = snprintf(list, NAME_BYTES, "group of");
     for (int i = 0; i < n; i++) {
         barrier.count = barrier.count * 1000003u + (size_t)ranks[i] + 1;

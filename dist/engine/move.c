@@ -149,7 +149,7 @@ static weft_status distribute(rounds *m, size_t round, weft_error *error) {
 /* A barrier has no data, and in a group of one the buffer holds the result. */
 weft_status move_collective(engine *e, stream_op *op, weft_error *error) {
     const weft_collective *c = &op->c;
-    if (c->kind == WEFT_BARRIER || op->group->n == 1) return WEFT_OK;
+    if (c->kind == WEFT_COLLECTIVE_BARRIER || op->group->n == 1) return WEFT_OK;
     rounds m = {.e = e, .op = op, .c = c, .g = op->group, .work = e->work, .dest = e->dest};
     cut_room room = cut_room_of_messages(c, m.g->n);
     m.cut = cut_of(c, m.g->n, &room);

@@ -60,8 +60,8 @@ static bool pays_to_share(const stream_op *op) {
     enum { FROM = 128 << 10, TO_SCATTER = 2 << 20, TO_GATHER = 16 << 20 };
     const weft_collective *c = &op->c;
     size_t bytes = c->count * dtype_bytes(c->dtype), to = 0;
-    if (c->kind == WEFT_REDUCE_SCATTER && !c->wire) to = TO_SCATTER;
-    if (c->kind == WEFT_ALL_GATHER && count_ranges(op) > 1)
+    if (c->kind == WEFT_COLLECTIVE_REDUCE_SCATTER && !c->wire) to = TO_SCATTER;
+    if (c->kind == WEFT_COLLECTIVE_ALL_GATHER && count_ranges(op) > 1)
         to = TO_GATHER; /* an all_gather of one range is a broadcast */
     return bytes < FROM || bytes >= to;
 }
@@ -69,7 +69,7 @@ static bool pays_to_share(const stream_op *op) {
 void shared_plan(engine *e, stream_op *op) {
     const engine_group *g = op->group;
     op->way = BY_MESSAGES;
-    if (op->c.kind == WEFT_BARRIER || g->n == 1) return;
+    if (op->c.kind == WEFT_COLLECTIVE_BARRIER || g->n == 1) return;
     if (!g->is_local && sum_is_possible(e, &op->c))
         op->way = BY_TRANSPORT; /* only without a window, which was measured to be faster */
     if (!g->is_local || !pays_to_share(op)) return;
@@ -248,7 +248,7 @@ void shared_contribute(engine *e, const stream_op *op) {
 void shared_begin(engine *e, const stream_op *op) {
     const weft_collective *c = &op->c;
     e->moving = (window_move){.cut = shared_cut(e, op)};
-    e->moving.is_shared_sum = (c->kind == WEFT_ALL_REDUCE || c->kind == WEFT_REDUCE) &&
+    e->moving.is_shared_sum = (c->kind == WEFT_COLLECTIVE_ALL_REDUCE || c->kind == WEFT_COLLECTIVE_REDUCE) &&
                               c->count * dtype_bytes(c->dtype) <= SHARED_SUM_BYTES;
     shared_contribute(e, op);
 }

@@ -20,7 +20,7 @@ static weft_status run_sum(engine *e, const stream_op *op, weft_dtype dtype, voi
     unordered_sum sum = {.kind = op->c.kind, .dtype = dtype, .buffer = at, .count = count};
     sum.n = op->group->n;
     sum.root = op->c.root;
-    sum.counts = op->c.kind == WEFT_REDUCE_SCATTER ? e->work : NULL;
+    sum.counts = op->c.kind == WEFT_COLLECTIVE_REDUCE_SCATTER ? e->work : NULL;
     weft_status status = e->t->calls->sum(e->t, op->group->id, &sum, error);
     return status ? status : engine_transfer(e, op, error);
 }
@@ -35,7 +35,7 @@ static weft_status sum_whole(engine *e, const stream_op *op, weft_error *error) 
     cut_round(&k, 0, e->work, e->dest);
     weft_status status = run_sum(e, op, c->dtype, c->buffer, c->count, error);
     range own = e->work[op->group->own];
-    if (!status && c->kind == WEFT_REDUCE_SCATTER)
+    if (!status && c->kind == WEFT_COLLECTIVE_REDUCE_SCATTER)
         memmove(collective_at(c, own.begin), c->buffer, range_length(own) * dtype_bytes(c->dtype));
     return status;
 }
@@ -52,9 +52,10 @@ static weft_status sum_narrow(engine *e, const stream_op *op, const cut *k, size
         bf16_from_f32(narrow + count, buffer + e->work[r].begin, range_length(e->work[r]));
     weft_status status = run_sum(e, op, WEFT_BF16, narrow, count, error);
     if (status) return status;
-    if (c->kind == WEFT_REDUCE_SCATTER)
+    if (c->kind == WEFT_COLLECTIVE_REDUCE_SCATTER)
         f32_from_bf16(buffer + e->work[own].begin, narrow, range_length(e->work[own]));
-    else if (c->kind == WEFT_ALL_REDUCE || own == c->root) /* the pieces are slices of one window */
+    else if (c->kind == WEFT_COLLECTIVE_ALL_REDUCE ||
+             own == c->root) /* the pieces are slices of one window */
         f32_from_bf16(buffer + e->work[0].begin, narrow, count);
     return WEFT_OK;
 }

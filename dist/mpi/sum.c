@@ -75,16 +75,16 @@ weft_status mpi_sum(transport *t, uint32_t group, const unordered_sum *sum, weft
                                                   : MPI_FLOAT;
     MPI_Op op = sum->dtype == WEFT_BF16 ? m->add_bf16 : MPI_SUM;
     int code = 0, rank = 0;
-    if (sum->kind == WEFT_ALL_REDUCE)
+    if (sum->kind == WEFT_COLLECTIVE_ALL_REDUCE)
         code = MPI_Iallreduce(MPI_IN_PLACE, sum->buffer, (int)sum->count, type, op, comm, request);
-    if (sum->kind == WEFT_REDUCE) {
+    if (sum->kind == WEFT_COLLECTIVE_REDUCE) {
         code = MPI_Comm_rank(comm, &rank);
         bool is_root = rank == sum->root;
         if (!code)
             code = MPI_Ireduce(is_root ? MPI_IN_PLACE : sum->buffer, is_root ? sum->buffer : NULL,
                                (int)sum->count, type, op, sum->root, comm, request);
     }
-    if (sum->kind == WEFT_REDUCE_SCATTER) {
+    if (sum->kind == WEFT_COLLECTIVE_REDUCE_SCATTER) {
         for (int i = 0; i < sum->n; i++) m->counts[i] = (int)(sum->counts[i].end - sum->counts[i].begin);
         code = MPI_Ireduce_scatter(MPI_IN_PLACE, sum->buffer, m->counts, type, op, comm, request);
     }

@@ -126,7 +126,7 @@ static weft_status announce(nccl_host *h, const weft_collective *c, weft_error *
     k->mine = descriptor_of(c, h->n.comm.world);
     k->all[h->n.comm.rank] = k->mine;
     const weft_collective gather = {
-        .kind = WEFT_ALL_GATHER, .dtype = WEFT_U8, .buffer = l->device, .count = bytes};
+        .kind = WEFT_COLLECTIVE_ALL_GATHER, .dtype = WEFT_U8, .buffer = l->device, .count = bytes};
     descriptor *own = l->device + h->n.comm.rank;
     CUDA_TRY(cudaMemcpyAsync(own, &k->all[h->n.comm.rank], sizeof *own, cudaMemcpyHostToDevice, l->stream));
     if ((status = nccl_put(&h->n, &gather, l->stream, error))) return status;
@@ -186,8 +186,8 @@ static weft_status host_start(weft_comm *comm, const weft_collective *c, uint64_
     if (status) return status;
     status = announce(h, c, &why);
     *ticket = h->stream->issued;
-    if (!status && c->kind != WEFT_BARRIER) status = until(h->stream, *ticket, &why);
-    if (!status && c->kind != WEFT_BARRIER) status = move_data(h, c, &why);
+    if (!status && c->kind != WEFT_COLLECTIVE_BARRIER) status = until(h->stream, *ticket, &why);
+    if (!status && c->kind != WEFT_COLLECTIVE_BARRIER) status = move_data(h, c, &why);
     return status ? nccl_give_up(&h->n, &why, error) : WEFT_OK;
 }
 

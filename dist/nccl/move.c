@@ -140,7 +140,7 @@ static bool nccl_type(weft_dtype dtype, ncclDataType_t *type) {
 static bool has_own_call(const nccl_comm *n, const weft_collective *c) {
     if (!c->unordered || c->wire) return false;
     bool is_even = !c->counts && c->count % (size_t)n->comm.world == 0;
-    return c->kind == WEFT_ALL_REDUCE || (c->kind == WEFT_REDUCE_SCATTER && is_even);
+    return c->kind == WEFT_COLLECTIVE_ALL_REDUCE || (c->kind == WEFT_COLLECTIVE_REDUCE_SCATTER && is_even);
 }
 
 /* A reduce_scatter writes its result directly to the own range. */
@@ -150,7 +150,7 @@ static weft_status add_unordered(nccl_comm *n, const weft_collective *c, cudaStr
     if (!nccl_type(c->dtype, &type)) return error_set(error, WEFT_TYPE, "sums are of f32, f64 or bf16");
     size_t each = c->count / (size_t)n->comm.world;
     char *own = (char *)c->buffer + (size_t)n->comm.rank * each * dtype_bytes(c->dtype);
-    if (c->kind == WEFT_ALL_REDUCE)
+    if (c->kind == WEFT_COLLECTIVE_ALL_REDUCE)
         NCCL_TRY(ncclAllReduce(c->buffer, c->buffer, c->count, type, ncclSum, n->nccl, stream), "all_reduce");
     else
         NCCL_TRY(ncclReduceScatter(c->buffer, own, each, type, ncclSum, n->nccl, stream), "reduce_scatter");

@@ -13,7 +13,7 @@ static weft_status enqueue(weft_comm *comm, const weft_collective *c, void *stre
     weft_error why;
     weft_status status = collective_check(c, comm->world, error);
     if (!status) status = nccl_failure(n, error);
-    if (status || c->kind == WEFT_BARRIER || comm->world == 1) return status;
+    if (status || c->kind == WEFT_COLLECTIVE_BARRIER || comm->world == 1) return status;
     status = nccl_put(n, c, stream, &why);
     return status ? nccl_give_up(n, &why, error) : WEFT_OK;
 }
@@ -148,7 +148,7 @@ static weft_status name_gpu(char name[GPU_NAME], weft_error *error) {
  * all ranks, and this rank's is in it. */
 static weft_status compare_gpus(weft_comm *control, char *names, weft_error *error) {
     const char *own = names + (size_t)control->rank * GPU_NAME;
-    weft_collective c = {.kind = WEFT_ALL_GATHER,
+    weft_collective c = {.kind = WEFT_COLLECTIVE_ALL_GATHER,
                          .dtype = WEFT_U8,
                          .buffer = names,
                          .count = (size_t)control->world * GPU_NAME,
@@ -185,8 +185,11 @@ static ncclResult_t join(nccl_comm *n, weft_status *status, weft_error *error) {
     id = none;
     ncclResult_t result = n->comm.rank == 0 ? ncclGetUniqueId(&id) : ncclSuccess;
     if (result != ncclSuccess) id = none;
-    weft_collective c = {
-        .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .buffer = &id, .count = sizeof id, .name = "nccl id"};
+    weft_collective c = {.kind = WEFT_COLLECTIVE_BROADCAST,
+                         .dtype = WEFT_U8,
+                         .buffer = &id,
+                         .count = sizeof id,
+                         .name = "nccl id"};
     *status = weft_comm_run(n->control, &c, error);
     if (*status || result != ncclSuccess) return result;
     /* rank 0 has no id and reports the reason */

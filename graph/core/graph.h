@@ -187,11 +187,11 @@ struct weft_model {
     name_table by_name;  /* graphs */
     /* the graph for which variable->newest (its last parameter, state or assign node) holds */
     weft_graph *indexed;
-    struct ddp_entry *ddps, **ddps_end; /* options of weft_ddp: graph/settings/ddp.h */
+    struct ddp_entry *ddps, **ddps_end; /* options of weft_model_set_ddp: graph/settings/ddp.h */
     const char *strategy; /* text of weft_model_strategy: graph/settings/strategy.h; NULL: none */
-    /* settings of weft_precision: graph/settings/precision.h */
+    /* settings of weft_model_set_precision: graph/settings/precision.h */
     struct precision_entry *precisions, **precisions_end;
-    struct flow_entry *flows, **flows_end; /* of weft_flow: graph/settings/flow.h */
+    struct flow_entry *flows, **flows_end; /* of weft_model_set_flow: graph/settings/flow.h */
     struct own_optimizer *own;             /* of weft_define_optimizer: graph/settings/minimize.h */
     weft_error error;                      /* the first error, which later calls keep; WEFT_OK: none */
     const char *file;                      /* source line from weft_at, for all nodes until the next one */

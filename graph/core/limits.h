@@ -15,7 +15,7 @@ enum {
     MODEL_MAX_OPERANDS = 1 << 20,
     MODEL_MAX_INPUTS = 4096, /* per graph; the same for outputs */
     MODEL_MAX_VARIABLES = 1 << 15,
-    MODEL_MAX_SUBGRAPHS = 4096, /* paths with options of weft_ddp */
+    MODEL_MAX_SUBGRAPHS = 4096, /* paths with options of weft_model_set_ddp */
     MODEL_MAX_FLOWS = 256,
     MODEL_MAX_TRAININGS = 256, /* minimize calls: each of them walks over all variables */
     MODEL_MAX_WRITES = 256,    /* writes of one variable in one run: each waits for all earlier readers */

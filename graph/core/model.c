@@ -64,7 +64,7 @@ const weft_error *weft_model_error(const weft_model *m) {
 }
 
 /* Errors go to the model, so the call needs no status. */
-void weft_model_batch(weft_model *m, int64_t batch) {
+void weft_model_set_batch(weft_model *m, int64_t batch) {
     if (!model_ok(m)) return;
     if (batch < 1 || batch > INT32_MAX)
         model_fail(m, NULL, WEFT_ARGUMENT, "model: a batch of %jd: it must be 1 to 2^31-1", batch);

@@ -211,7 +211,8 @@ static bool subgraph_load(loader *l, const Weft__Subgraph *from) {
            (ddp_set(l->m, from->path, &attrs) || entry_fail(l, "subgraphs"));
 }
 
-/* The checks of path and type are those of weft_precision, with the place in the file in the error. */
+/* The checks of path and type are those of weft_model_set_precision, with the place in the file in the
+ * error. */
 static bool precision_load(loader *l, const Weft__Precision *from) {
     if (!enter(l, &from->base, "precision %s: ", SHOW(from->path))) return false;
     if (*from->path && !path_is_valid(from->path)) return load_fail(l, "it is not a path");
@@ -234,7 +235,7 @@ static bool step_load(loader *l, const Weft__FlowStep *from, weft_flow_step *ste
     return true;
 }
 
-/* The rules of a flow are those of weft_flow, with the place in the file in the error. */
+/* The rules of a flow are those of weft_model_set_flow, with the place in the file in the error. */
 static bool flow_load(loader *l, const Weft__Flow *from) {
     weft_flow_step steps[FLOW_MAX_STEPS];
     if (!enter(l, &from->base, "flow %s: ", SHOW(from->name))) return false;
@@ -360,7 +361,7 @@ static bool definition_load(loader *l, const Weft__Optimizer *from, own_optimize
     }
     for (size_t i = 0; i < from->n_numbers; i++) {
         if (!is_known(l, &from->numbers[i]->base)) return false;
-        d.numbers[i] = (weft_number){from->numbers[i]->field, from->numbers[i]->value};
+        d.numbers[i] = (weft_optimizer_number){from->numbers[i]->field, from->numbers[i]->value};
     }
     *made = own_optimizer_new(l->m, &d);
     return *made || load_fail(l, "out of memory");
@@ -384,7 +385,7 @@ static bool model_load(loader *l, Weft__Model *file, const weft_env *env, const 
     if (!is_known(l, &file->base)) return false;
     l->m = model_new(file->name, env, catalog);
     if (!l->m) return no_memory(l);
-    weft_model_batch(l->m, file->batch);
+    weft_model_set_batch(l->m, file->batch);
     if (!model_ok(l->m)) return load_fail(l, "model");
     if (!are_few(l, file->n_graphs, MODEL_MAX_GRAPHS, "graphs") ||
         !are_few(l, file->n_variables, MODEL_MAX_VARIABLES, "variables") ||

@@ -1,4 +1,4 @@
-/* ddp.c - the options of subgraphs: weft_ddp, what a model keeps of it, and process groups as text.
+/* ddp.c - the options of subgraphs: weft_model_set_ddp, what a model keeps of it, and process groups as text.
  *
  * Programs, files and dumps all set options through ddp_set. So the options in a model are within their
  * ranges, their scope has at least one parameter, and their process group names no rank twice. Rules that
@@ -225,7 +225,7 @@ ddp_attrs ddp_attrs_of(const weft_ddp_options *o) {
     };
 }
 
-weft_status weft_ddp(weft_model *m, const char *path, const weft_ddp_options *options) {
+weft_status weft_model_set_ddp(weft_model *m, const char *path, const weft_ddp_options *options) {
     static const weft_ddp_options defaults = {0};
     const weft_ddp_options *o = options ? options : &defaults;
     if (!m) return WEFT_ARGUMENT;
@@ -266,7 +266,7 @@ static bool text_parse(weft_model *m, const char *path, const char *options, ddp
                               SHOW(path_full(path)), SHOW(at));
 }
 
-weft_status weft_ddp_text(weft_model *m, const char *path, const char *options) {
+weft_status weft_model_set_ddp_text(weft_model *m, const char *path, const char *options) {
     if (!m) return WEFT_ARGUMENT;
     if (!path || !options)
         model_fail(m, NULL, WEFT_ARGUMENT, "ddp: a path (\"\": the whole model) and options are needed");

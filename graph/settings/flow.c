@@ -301,14 +301,14 @@ bool flow_entry_has(const flow_entry *e, const char *graph) {
 
 /* ---- the public functions ---- */
 
-weft_status weft_flow_named(weft_model *m, const char *name, const char *steps) {
+weft_status weft_model_set_flow_named(weft_model *m, const char *name, const char *steps) {
     if (!m) return WEFT_ARGUMENT;
     flow_parse(m, name, steps);
     return m->error.status;
 }
 
-weft_status weft_flow(weft_model *m, const char *steps) {
-    return weft_flow_named(m, FLOW_DEFAULT, steps);
+weft_status weft_model_set_flow(weft_model *m, const char *steps) {
+    return weft_model_set_flow_named(m, FLOW_DEFAULT, steps);
 }
 
 const char *weft_flow_name(const weft_model *m, int index) {

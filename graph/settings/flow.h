@@ -1,4 +1,4 @@
-/* flow.h - the flows of a model: lists of steps that weft_flow reads from text. */
+/* flow.h - the flows of a model: lists of steps that weft_model_set_flow reads from text. */
 #ifndef WEFT_GRAPH_SETTINGS_FLOW_H
 #define WEFT_GRAPH_SETTINGS_FLOW_H
 

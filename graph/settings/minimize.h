@@ -103,7 +103,7 @@ const optimizer_kind *optimizer_spelt(const weft_model *m, const char *type);
 bool optimizer_reads(const optimizer_kind *kind, const char *field);
 /* The same of any number. */
 bool optimizer_has(const optimizer_kind *kind, const optimizer_setting *s);
-/* Whether weft_optimizer_text means the optimizer `own` of the model by `name`. */
+/* Whether weft_model_set_optimizer means the optimizer `own` of the model by `name`. */
 bool optimizer_is_meant(const weft_model *m, const char *own, const char *name);
 /* Whether training with these settings needs the state number `slot`. */
 bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot);

@@ -1,7 +1,7 @@
-/* optimizer_text.c - weft_optimizer_text: settings of a model's optimizers, changed by text. A `minimize`
- * node keeps them as attributes, all filled in; so a change is a new value of an attribute, which holds the
- * rules that it held when the node was made. Calls that share an optimizer are changed together, as they must
- * agree. */
+/* optimizer_text.c - weft_model_set_optimizer: settings of a model's optimizers, changed by text. A
+ * `minimize` node keeps them as attributes, all filled in; so a change is a new value of an attribute,
+ * which holds the rules that it held when the node was made. Calls that share an optimizer are changed
+ * together, as they must agree. */
 #include "graph/settings/minimize.h"
 #include "graph/core/nearest.h"
 #include "graph/core/words.h"
@@ -169,7 +169,7 @@ static bool change(weft_node *n, const char *settings) {
     return false;
 }
 
-weft_status weft_optimizer_text(weft_model *m, const char *name, const char *settings) {
+weft_status weft_model_set_optimizer(weft_model *m, const char *name, const char *settings) {
     if (!m) return WEFT_ARGUMENT;
     if (!settings)
         model_fail(m, NULL, WEFT_ARGUMENT, "optimizer: settings are needed, as in \"clip_norm=1\"");

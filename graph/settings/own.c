@@ -317,7 +317,7 @@ static bool slots_take(weft_model *m, own_optimizer *o, const weft_optimizer_def
 
 static bool numbers_take(weft_model *m, own_optimizer *o, const weft_optimizer_definition *d) {
     for (int i = 0; i < WEFT_MAX_NUMBERS && d->numbers[i].field; i++) {
-        const weft_number *n = &d->numbers[i];
+        const weft_optimizer_number *n = &d->numbers[i];
         const optimizer_setting *s = optimizer_settings;
         while (s->name && strcmp(s->name, n->field)) s++;
         if (!s->name || !s->is_own ||

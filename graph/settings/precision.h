@@ -1,5 +1,5 @@
-/* precision.h - which parts of a model run in bf16 or f16: the entries that weft_precision leaves in a model,
- * and the pass that places the casts. */
+/* precision.h - which parts of a model run in bf16 or f16: the entries that weft_model_set_precision leaves
+ * in a model, and the pass that places the casts. */
 #ifndef WEFT_GRAPH_SETTINGS_PRECISION_H
 #define WEFT_GRAPH_SETTINGS_PRECISION_H
 

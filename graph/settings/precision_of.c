@@ -1,5 +1,5 @@
-/* precision_of.c - weft_precision, and which of its entries applies to a node: the most specific one, where a
- * scope is more specific than a graph and a longer path than a shorter one.
+/* precision_of.c - weft_model_set_precision, and which of its entries applies to a node: the most specific
+ * one, where a scope is more specific than a graph and a longer path than a shorter one.
  *
  * Programs, files and dumps all set entries through precision_set, so an entry has one of three types and a
  * well-formed path. Whether a path names a graph or a scope is known only when the model is complete:
@@ -44,7 +44,7 @@ bool precision_set(weft_model *m, const char *path, weft_dtype dtype) {
     return true;
 }
 
-weft_status weft_precision(weft_model *m, const char *path, weft_dtype dtype) {
+weft_status weft_model_set_precision(weft_model *m, const char *path, weft_dtype dtype) {
     if (!m) return WEFT_ARGUMENT;
     precision_set(m, path, dtype);
     return m->error.status;

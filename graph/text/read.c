@@ -246,7 +246,7 @@ static bool part_read(reader *r, weft_optimizer_definition *d, int *slots, int *
     if (is_slot)
         d->slots[(*slots)++] = (weft_slot){name, value};
     else
-        d->numbers[(*numbers)++] = (weft_number){name, value};
+        d->numbers[(*numbers)++] = (weft_optimizer_number){name, value};
     return true;
 }
 
@@ -368,7 +368,7 @@ static weft_model *header_read(const char **text, const char *where, const weft_
     if (!m) return error_memory(error, where), NULL;
     m->file = arena_copy(&m->arena, where);
     m->line = 1;
-    weft_model_batch(m, batch);
+    weft_model_set_batch(m, batch);
     *text = at;
     return m;
 }

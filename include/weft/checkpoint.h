@@ -24,10 +24,10 @@ extern "C" {
  * @{ */
 
 /** A number that goes with a checkpoint: where the training is. */
-typedef struct weft_note {
+typedef struct weft_checkpoint_note {
     const char *name; /**< "trainer/iteration"; UTF-8 */
     double value;     /**< kept exactly; a number that is not finite is left out */
-} weft_note;
+} weft_checkpoint_note;
 
 /** A folder of checkpoints that this process has: no other one's training writes there. */
 typedef struct weft_checkpoint_lock weft_checkpoint_lock;
@@ -72,7 +72,7 @@ WEFT_API uint64_t weft_checkpoint_bytes(const weft_checkpoint_writer *writer, bo
  * before, never the best or the last whole one, and env.log reports it. In a world it is collective.
  * WEFT_ORDER between two micro-batches of a step, and where the last one has not been ended. */
 WEFT_API weft_status weft_checkpoint_begin(weft_checkpoint_writer *writer, int64_t step, bool is_best,
-                                           const weft_note *notes, int n_notes, weft_error *error);
+                                           const weft_checkpoint_note *notes, int n_notes, weft_error *error);
 /** Whether weft_checkpoint_end() would not wait for this rank, or none is under way. Never waits. */
 WEFT_API bool weft_checkpoint_is_written(const weft_checkpoint_writer *writer);
 /** Waits for this rank's file and then for all ranks', completes the checkpoint, and then removes what
@@ -117,9 +117,10 @@ WEFT_API const char *weft_checkpoint_path(const weft_checkpoint *checkpoint);
 /** The number that it was begun with. */
 WEFT_API int64_t weft_checkpoint_step(const weft_checkpoint *checkpoint);
 /** The value of a note; NaN when no note has this name. */
-WEFT_API double weft_checkpoint_note(const weft_checkpoint *checkpoint, const char *name);
+WEFT_API double weft_checkpoint_note_value(const weft_checkpoint *checkpoint, const char *name);
 /** Note 0, 1, ... in the order in which they were given; false past the end. */
-WEFT_API bool weft_checkpoint_note_at(const weft_checkpoint *checkpoint, int index, weft_note *note);
+WEFT_API bool weft_checkpoint_note_at(const weft_checkpoint *checkpoint, int index,
+                                      weft_checkpoint_note *note);
 /** Setting 0, 1, ... of the plan that was trained, as of weft_plan_setting_at(); false past the end. A
  * checkpoint of an older Weft has no settings. */
 WEFT_API bool weft_checkpoint_setting_at(const weft_checkpoint *checkpoint, int index, const char **name,
@@ -143,9 +144,9 @@ WEFT_API weft_status weft_checkpoint_load(const weft_checkpoint *checkpoint, wef
 
 /** Which of a checkpoint's tensors weft_checkpoint_export() writes. */
 typedef enum weft_checkpoint_content {
-    WEFT_CHECKPOINT_ALL,     /**< as weft_session_save() with training: a training can begin with them */
-    WEFT_CHECKPOINT_VALUES,  /**< parameters and state alone */
-    WEFT_CHECKPOINT_AVERAGES /**< the same with averages in their place, where there are some */
+    WEFT_CHECKPOINT_ALL = 0,     /**< as weft_session_save() with training: a training can begin with them */
+    WEFT_CHECKPOINT_VALUES = 1,  /**< parameters and state alone */
+    WEFT_CHECKPOINT_AVERAGES = 2 /**< the same with averages in their place, where there are some */
 } weft_checkpoint_content;
 /** Writes what all ranks hold together as one safetensors file, which weft_weights_load() reads: byte for
  * byte the one that weft_session_save() writes at this step. Where a subgraph has process groups, the values

@@ -44,7 +44,7 @@ extern "C" {
 
 /** What a collective does: WEFT_COLLECTIVE_LIST says it kind by kind. */
 typedef enum weft_collective_kind {
-#define X(name, number, text) WEFT_##name = number,
+#define X(name, number, text) WEFT_COLLECTIVE_##name = number,
     WEFT_COLLECTIVE_LIST(X)
 #undef X
 } weft_collective_kind;

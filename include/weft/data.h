@@ -18,10 +18,10 @@ typedef struct weft_array weft_array;
  * failure. Free it with weft_array_free(). */
 WEFT_API weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *error);
 /** Makes an array of a copy of `data`, row-major; NULL: zeros. `env` may be NULL. NULL on failure. */
-WEFT_API weft_array *weft_array_of(weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
-                                   const weft_env *env, weft_error *error);
+WEFT_API weft_array *weft_array_new(weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
+                                    const weft_env *env, weft_error *error);
 /** The elements of an array, to be changed. The array owns them. */
-WEFT_API void *weft_array_write(weft_array *array);
+WEFT_API void *weft_array_mutable_data(weft_array *array);
 /** Frees an array. NULL is fine. */
 WEFT_API void weft_array_free(weft_array *array);
 /** Type of its elements. */
@@ -67,7 +67,7 @@ typedef struct weft_loader_options {
     const weft_dtype *dtypes;
     /** An order of your own instead of `shuffle`: fills order[0] to order[n - 1] with the numbers of samples
      * of an epoch, any of them, also twice; NULL: none. Called by weft_loader_new() and
-     * weft_loader_epoch(). */
+     * weft_loader_set_epoch(). */
     void (*sampler)(void *context, int64_t epoch, int64_t *order, int64_t n);
     void *sampler_context; /**< the first argument of sampler */
     int64_t sampler_count; /**< samples of an epoch of the sampler's; 0: as many as the sources have */
@@ -95,7 +95,7 @@ WEFT_API weft_status weft_loader_agree(const weft_loader *loader, weft_comm *com
 /** Ends its threads and frees a loader. NULL is fine. */
 WEFT_API void weft_loader_free(weft_loader *loader);
 /** Starts an epoch, numbered from 0. */
-WEFT_API void weft_loader_epoch(weft_loader *loader, int64_t epoch);
+WEFT_API void weft_loader_set_epoch(weft_loader *loader, int64_t epoch);
 /** Batches in an epoch, for this rank. */
 WEFT_API int64_t weft_loader_batches(const weft_loader *loader);
 /** Makes batch 0, 1, ... of the epoch the next one. Batches that were read ahead stay where they are among
@@ -106,10 +106,10 @@ WEFT_API void weft_loader_seek(weft_loader *loader, int64_t batch);
  * Numbers may repeat. What was read already stays. */
 WEFT_API weft_status weft_loader_follow(weft_loader *loader, int n, const int64_t *batches,
                                         weft_error *error);
-/** Seconds that the caller has spent in weft_loader_next() and weft_loader_epoch() since the loader was made:
- * what a training waits for its data. */
+/** Seconds that the caller has spent in weft_loader_next() and weft_loader_set_epoch() since the loader was
+ * made: what a training waits for its data. */
 WEFT_API double weft_loader_waited(const weft_loader *loader);
-/** When a caller was in weft_loader_next() or weft_loader_epoch(). Times are nanoseconds of the monotonic
+/** When a caller was in weft_loader_next() or weft_loader_set_epoch(). Times are nanoseconds of the monotonic
  * clock, as in weft_node_event. */
 typedef struct weft_loader_event {
     int64_t batch;        /**< number of the batch in this rank's epoch; -1: an epoch begins */

@@ -51,21 +51,21 @@ typedef struct weft_ddp_options {
  * (NULL: the defaults). "" or "/" is the whole model. A second call on a path replaces all its options. They
  * are copied, and saved with the model.
  *
- *     weft_ddp(model, "encoder/layer1", &(weft_ddp_options){.zero = 1, .bucket_cap_mb = 4});
+ *     weft_model_set_ddp(model, "encoder/layer1", &(weft_ddp_options){.zero = 1, .bucket_cap_mb = 4});
  *
  * Errors stick, like a builder's: a path without parameters (WEFT_NAME), a value out of its range
  * (WEFT_ARGUMENT). */
-WEFT_API weft_status weft_ddp(weft_model *model, const char *path, const weft_ddp_options *options);
+WEFT_API weft_status weft_model_set_ddp(weft_model *model, const char *path, const weft_ddp_options *options);
 
 /** The same from text, which changes only the options that it names: NAME=VALUE, separated by blanks or
  * commas. Names are those of weft_ddp_options, except bf16_wire=1, which is .wire = WEFT_BF16. Flags are 0 or
  * 1; shard is greedy or flat. A process group is quoted, or goes as far as its digits and "-,;" do. This is
  * also the language of dumps: what follows the path of a `ddp` line can be given here.
  *
- *     weft_ddp_text(model, "generator", "zero=1,shard=flat,process_group=0-3;4-7,bucket_cap_mb=4");
+ *     weft_model_set_ddp_text(model, "generator", "zero=1,shard=flat,process_group=0-3;4-7,bucket_cap_mb=4");
  *
- * Errors: those of weft_ddp(), and a text that cannot be read (WEFT_ARGUMENT). */
-WEFT_API weft_status weft_ddp_text(weft_model *model, const char *path, const char *options);
+ * Errors: those of weft_model_set_ddp(), and a text that cannot be read (WEFT_ARGUMENT). */
+WEFT_API weft_status weft_model_set_ddp_text(weft_model *model, const char *path, const char *options);
 
 #ifdef __cplusplus
 }

@@ -39,14 +39,14 @@ WEFT_API double weft_tally_sum(const weft_tally *tally, int64_t index);
 WEFT_API void weft_tally_report(weft_tally *tally, const char *part, double value);
 
 /** A tensor of a batch, as an evaluator reads it. */
-typedef struct weft_read {
+typedef struct weft_view {
     const char *name; /**< of the output or the input */
     weft_dtype dtype; /**< type of its elements */
     int ndim;         /**< number of axes */
     /** In this batch: the first axis of what has a row for each sample is the number of samples. */
     int64_t shape[WEFT_MAX_NDIM];
     const void *data; /**< row-major; NULL in `open` */
-} weft_read;
+} weft_view;
 
 enum { WEFT_MAX_READS = 8 /**< tensors that an evaluator reads */ };
 
@@ -59,11 +59,11 @@ typedef struct weft_evaluator {
     const char *reads[WEFT_MAX_READS];
     /** Called by weft_trainer_new(), once for each graph and size of a batch: checks types and shapes, and
      * says how many counts and sums there are, the same for all sizes. */
-    weft_status (*open)(void *self, int64_t rows, const weft_read *reads, int64_t *counts, int64_t *sums,
+    weft_status (*open)(void *self, int64_t rows, const weft_view *reads, int64_t *counts, int64_t *sums,
                         weft_error *error);
     /** Adds the samples of a batch to the tally: reads[i] is the tensor reads[i]. Each rank has other
      * batches. */
-    weft_status (*batch)(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+    weft_status (*batch)(void *self, int64_t rows, const weft_view *reads, weft_tally *tally,
                          weft_error *error);
     /** Reports what follows from the tally of all batches and ranks, on every rank. */
     weft_status (*report)(void *self, weft_tally *tally, weft_error *error);

@@ -78,7 +78,8 @@ WEFT_API weft_status weft_fields_check(const weft_field *fields, const void *opt
  * the field may not have. */
 WEFT_API weft_status weft_fields_read(const weft_field *fields, char *text, void *options, const char *what,
                                       weft_error *error);
-/** The fields that are set, as weft_fields_read() reads them. Free it with weft_text_free(); NULL: out of memory. */
+/** The fields that are set, as weft_fields_read() reads them. Free it with weft_text_free(). NULL: out of
+ * memory. */
 WEFT_API char *weft_fields_text(const weft_field *fields, const void *options);
 
 #ifdef __cplusplus

@@ -20,9 +20,9 @@ extern "C" {
 
 /** Sets the flow "train", which holds where no other is named.
  *
- *     weft_flow(model, "d_step*5 g_step");
- *     weft_flow(model, "d_step{accumulate=4}*5 g_step");
- *     weft_flow(model, "0-999: d_step; 1000-: d_step*5 g_step");
+ *     weft_model_set_flow(model, "d_step*5 g_step");
+ *     weft_model_set_flow(model, "d_step{accumulate=4}*5 g_step");
+ *     weft_model_set_flow(model, "0-999: d_step; 1000-: d_step*5 g_step");
  *
  * Steps have blanks between them. `*5` runs a step five times. In braces stand `accumulate=K`, the number of
  * micro-batches, and `batch=next` or `batch=same`, separated by commas. A graph has one number of
@@ -38,9 +38,9 @@ extern "C" {
  *
  * A second call replaces the flow. Flows are saved with the model. Errors stick, like a builder's: a text
  * that breaks these rules is WEFT_ARGUMENT; weft_compile() reports a name that no graph has (WEFT_NAME). */
-WEFT_API weft_status weft_flow(weft_model *model, const char *steps);
+WEFT_API weft_status weft_model_set_flow(weft_model *model, const char *steps);
 /** The same for a flow of any name, which weft_compile_options.flow selects. */
-WEFT_API weft_status weft_flow_named(weft_model *model, const char *name, const char *steps);
+WEFT_API weft_status weft_model_set_flow_named(weft_model *model, const char *name, const char *steps);
 /** The name of flow 0, 1, ... of a model; NULL past the end. The model owns it. */
 WEFT_API const char *weft_flow_name(const weft_model *model, int index);
 
@@ -73,7 +73,7 @@ typedef struct weft_idle_graph {
  * model: a teacher that would never move. (Where there is no flow "train", graphs in train mode are in it.)
  * Returns false past the end. weft_trainer_new() refuses a model that has one, unless it runs the graph for
  * an evaluation, or options.train_step runs graphs. Where something else runs it, say so by a flow of another
- * name: weft_flow_named(model, "reset", "reset_graph"). */
+ * name: weft_model_set_flow_named(model, "reset", "reset_graph"). */
 WEFT_API bool weft_flow_idle(const weft_model *model, int index, weft_idle_graph *found);
 
 enum { WEFT_MAX_FLOW_STEPS = 256 /**< steps of a flow */ };

@@ -18,18 +18,18 @@ extern "C" {
 /** What the weight of a layer is computed from; torch.nn.utils.parametrizations, with its names of parameters
  * and state. */
 typedef enum weft_parametrization {
-    WEFT_PLAIN_WEIGHT, /**< the parameter `weight` itself */
+    WEFT_PLAIN_WEIGHT = 0, /**< the parameter `weight` itself */
     /** weft_spectral_norm() of parametrizations/weight/original, by one iteration in each training graph.
      * Its u and v, in parametrizations/weight/0, begin at random, where PyTorch has iterated 15 times: run
      * a training graph, or load weights, before an eval graph. */
-    WEFT_SPECTRAL_NORM,
+    WEFT_SPECTRAL_NORM = 1,
     /** The same by one iteration in each step of a training, however many micro-batches, ranks and uses in a
      * graph it has: u and v are moving means of momentum 0, two for a layer in each training graph
      * (weft_moving_mean()). With one micro-batch, rank and use it is WEFT_SPECTRAL_NORM. */
-    WEFT_SPECTRAL_NORM_IN_STEP,
+    WEFT_SPECTRAL_NORM_IN_STEP = 2,
     /** weft_weight_norm() of parametrizations/weight/original1 (v) by original0 (g). g begins as the length
      * that initial values have in the mean, in PyTorch as that of each v. */
-    WEFT_WEIGHT_NORM,
+    WEFT_WEIGHT_NORM = 3,
 } weft_parametrization;
 
 /** Options of weft_linear(); NULL or zeroes: torch's defaults. */

@@ -77,6 +77,7 @@ typedef enum weft_mode {
     }
 #endif
 #define WEFT_AXES(...) WEFT_SHAPE(__VA_ARGS__) /**< The same for axes: weft_sum(x, WEFT_AXES(-1), true) */
+#define WEFT_ALL       0, NULL                 /**< All axes: weft_mean(x, WEFT_ALL, false) */
 /** @} */
 
 /** @name Models and graphs
@@ -94,7 +95,7 @@ WEFT_API const weft_error *weft_model_error(const weft_model *model);
 
 /** Sets what WEFT_BATCH means until weft_compile() binds another; 1 at first. Call it before the first graph
  * is made. */
-WEFT_API void weft_model_batch(weft_model *model, int64_t batch);
+WEFT_API void weft_model_set_batch(weft_model *model, int64_t batch);
 
 /** Makes a graph. Its name is copied and must be unique in the model. */
 WEFT_API weft_graph *weft_graph_new(weft_model *model, const char *name, weft_mode mode);
@@ -173,12 +174,12 @@ struct weft_scope_holder {
  * of weft_compile_options holds. A second call on a path replaces the first. The setting is saved with the
  * model.
  *
- *     weft_precision(model, NULL, WEFT_BF16);
- *     weft_precision(model, "generator/out", WEFT_F32);
+ *     weft_model_set_precision(model, NULL, WEFT_BF16);
+ *     weft_model_set_precision(model, "generator/out", WEFT_F32);
  *
  * Errors stick, like a builder's: another type is WEFT_ARGUMENT; weft_compile() reports an unknown path
  * (WEFT_NAME). */
-WEFT_API weft_status weft_precision(weft_model *model, const char *path, weft_dtype dtype);
+WEFT_API weft_status weft_model_set_precision(weft_model *model, const char *path, weft_dtype dtype);
 /** @} */
 
 /** @name Inputs, outputs, parameters, state
@@ -282,7 +283,7 @@ WEFT_API weft_model *weft_model_at(weft_model *model, const char *file, int line
  * @{ */
 WEFT_API int weft_ndim(const weft_value *value); /**< Number of axes. */
 /** Length of an axis, which may be negative (-1: the last). 0 when it is out of range. On the
- * batch axis it is the default while building (weft_model_batch()); writing it into a shape fixes that
+ * batch axis it is the default while building (weft_model_set_batch()); writing it into a shape fixes that
  * shape: write -1 (weft_reshape(), weft_broadcast_to()) or WEFT_BATCH there. */
 WEFT_API int64_t weft_dim(const weft_value *value, int axis);
 WEFT_API weft_dtype weft_value_dtype(const weft_value *value);  /**< Element type. */

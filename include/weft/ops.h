@@ -398,9 +398,11 @@ WEFT_API weft_value *weft_adaptive_max_pool3d(weft_value *x, int64_t depth, int6
 
 /** What weft_interpolate() puts between elements. */
 typedef enum weft_interpolation_mode {
-    WEFT_NEAREST,       /**< the element at or before, PyTorch's default: mode="nearest" */
-    WEFT_NEAREST_EXACT, /**< the element whose middle is nearest, as Pillow: mode="nearest-exact" */
-    WEFT_BILINEAR,      /**< a weighted mean of the neighbours: mode="bilinear", and "linear" for lines */
+    WEFT_INTERPOLATE_NEAREST = 0, /**< the element at or before, PyTorch's default: mode="nearest" */
+    WEFT_INTERPOLATE_NEAREST_EXACT =
+        1, /**< the element whose middle is nearest, as Pillow: mode="nearest-exact" */
+    WEFT_INTERPOLATE_BILINEAR =
+        2, /**< a weighted mean of the neighbours: mode="bilinear", and "linear" for lines */
 } weft_interpolation_mode;
 /** The size of weft_interpolate()'s result. Pairs are height, width; for a line the first is the length. */
 typedef struct weft_interpolation {
@@ -436,10 +438,10 @@ WEFT_API weft_value *weft_group_norm_op(weft_value *x, int64_t groups, weft_valu
 WEFT_API weft_value *weft_instance_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps);
 /** What a loss of many elements becomes. */
 typedef enum weft_reduction {
-    WEFT_LOSS_MEAN,      /**< their mean, [] */
-    WEFT_LOSS_SUM,       /**< their sum, [] */
-    WEFT_LOSS_NONE,      /**< each of them */
-    WEFT_LOSS_BATCHMEAN, /**< of weft_kl_div(): their sum divided by the length of axis 0, [] */
+    WEFT_LOSS_MEAN = 0,      /**< their mean, [] */
+    WEFT_LOSS_SUM = 1,       /**< their sum, [] */
+    WEFT_LOSS_NONE = 2,      /**< each of them */
+    WEFT_LOSS_BATCHMEAN = 3, /**< of weft_kl_div(): their sum divided by the length of axis 0, [] */
 } weft_reduction;
 
 /** Options of losses; NULL or zeroes: PyTorch's defaults, and the mean. A field that a loss does not have is

@@ -60,8 +60,8 @@ typedef struct weft_compile_options {
     int64_t batch;      /**< length of WEFT_BATCH, an error where no shape has it; 0: the model's default */
     int threads;        /**< threads of the CPU's kernels; 0: as many as the process has processors */
     weft_isa isa;       /**< instruction set of the CPU's kernels */
-    /** Type in which products, convolutions and attention compute where weft_precision() does not set one:
-     * WEFT_BF16, WEFT_F16; 0: f32 (docs/precision.md). */
+    /** Type in which products, convolutions and attention compute where weft_model_set_precision() does not
+     * set one: WEFT_BF16, WEFT_F16; 0: f32 (docs/precision.md). */
     weft_dtype precision;
     /** Micro-batches per step, for training graphs whose flow does not say it; 0 and 1: no accumulation. */
     int accumulate;
@@ -70,7 +70,7 @@ typedef struct weft_compile_options {
      * gradients of a micro-batch, `accumulate` of them at most, and weft_run_update() updates by them. */
     bool manual;
     /** What makes a step bad. All ranks agree on it before any update of the step; then no update
-     * happens: the run that ends the step is WEFT_DATA (guard.h). */
+     * happens: the run that ends the step is WEFT_DATA (bad_step.h). */
     weft_guard guard;
     double guard_factor; /**< of WEFT_GUARD_SPIKE, above 1; 0: 10 */
 
@@ -82,16 +82,16 @@ typedef struct weft_compile_options {
     /** MiB of gradients per bucket; 0: a sixteenth of its subgraph, at most 25 (with one rank: 25). Plans
      * that train on one store must agree on it. */
     double bucket_cap_mb;
-    /** ZeRO stage where weft_ddp() sets none: 1 shards the optimizer's state, 2 the gradients too; 0:
-     * none. */
+    /** ZeRO stage where weft_model_set_ddp() does not set one: 1 shards the optimizer's state, 2 the
+     * gradients too; 0: no ZeRO. */
     int zero;
     weft_shard shard; /**< how ZeRO cuts a bucket; without ZeRO it has no effect */
     /** Each collective is awaited where it starts, so that nothing overlaps: for measuring and for tests. */
     bool serial;
     weft_reduce reduce; /**< how gradients are summed over ranks */
-    /** NAME or NAME:key=value,... of a strategy (strategy.h), which sets what is above and what weft_ddp()
-     * sets. An option that contradicts it is an error. NULL: that of the model (weft_model_strategy()); where
-     * it has none, the options alone decide. */
+    /** NAME or NAME:key=value,... of a strategy (strategy.h), which sets what is above and what
+     * weft_model_set_ddp() sets. An option that contradicts it is an error. NULL: that of the model
+     * (weft_model_strategy()); where it has none, the options alone decide. */
     const char *strategy;
     /** A strategy that is not one of Weft's, which `strategy` or the model's text then names. Where neither
      * does, it is used without keys. The structure is copied; what it points to outlives the plan. */

@@ -1,6 +1,5 @@
 /** @file
- * plateau.h - learning rates while a training runs: what they are, and one that falls when a metric no longer
- * improves.
+ * plateau.h - a learning rate that falls when a metric no longer improves.
  */
 #ifndef WEFT_PLATEAU_H
 #define WEFT_PLATEAU_H
@@ -33,12 +32,6 @@ typedef struct weft_plateau {
  * all), as weft_store_set_lr() does, where it is time. All ranks must call it with the same metric. */
 WEFT_API weft_status weft_plateau_step(weft_plateau *plateau, weft_store *store, const char *optimizer,
                                        double metric, weft_error *error);
-
-/** The learning rate of optimizer 0, 1, ... of a plan: the base rate in the store, times the schedule at the
- * last update. `*optimizer` (or NULL) receives its name, which the plan owns. False past the end. Runs that
- * are in flight need not end first. */
-WEFT_API bool weft_plan_lr(const weft_plan *plan, const weft_store *store, int index, const char **optimizer,
-                           double *lr);
 
 #ifdef __cplusplus
 }

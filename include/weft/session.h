@@ -75,6 +75,11 @@ WEFT_API int weft_store_shape(const weft_store *store, const char *path, weft_dt
  * multiplies it. */
 WEFT_API weft_status weft_store_set_lr(weft_store *store, const char *optimizer, double lr,
                                        weft_error *error);
+/** The learning rate of optimizer 0, 1, ... of a plan: the base rate in the store, times the schedule at the
+ * last update. `*optimizer` (or NULL) receives its name, which the plan owns. False past the end. Runs that
+ * are in flight need not end first. */
+WEFT_API bool weft_store_lr(const weft_plan *plan, const weft_store *store, int index, const char **optimizer,
+                            double *lr);
 /** Sets the number of the epoch, from 0, for parts of schedules that are by_epoch: a training loop calls
  * it when an epoch begins. It is saved with the optimizer's state. Without such parts it does nothing. */
 WEFT_API weft_status weft_store_set_epoch(weft_store *store, int64_t epoch, weft_error *error);
@@ -205,10 +210,10 @@ WEFT_API weft_status weft_run_update(weft_session *session, const char *graph, w
  * every rank calls it. */
 WEFT_API weft_status weft_zero_gradients(weft_session *session, const char *graph, weft_error *error);
 /** Copies the gradient of a parameter, as added so far, row-major; `bytes` must be exact. It is this rank's
- * part: in a world these add up over ranks to the gradient by which the update begins (where weft_ddp() sets
- * a process group, their sum over the group, times world / its ranks, does). Neither f16's loss scale nor
- * clipping is in it; what overflowed is infinite or NaN. WEFT_NAME where the graph does not train the
- * parameter, WEFT_ORDER where nothing was added. */
+ * part: in a world these add up over ranks to the gradient by which the update begins (where
+ * weft_model_set_ddp() sets a process group, their sum over the group, times world / its ranks, does).
+ * Neither f16's loss scale nor clipping is in it; what overflowed is infinite or NaN. WEFT_NAME where the
+ * graph does not train the parameter, WEFT_ORDER where nothing was added. */
 WEFT_API weft_status weft_gradient_get(weft_session *session, const char *graph, const char *parameter,
                                        float *into, size_t bytes, weft_error *error);
 /** @} */
@@ -236,18 +241,19 @@ WEFT_API bool weft_plan_output(const weft_plan *plan, const char *graph, int ind
 /** Switches a check of every node's floating-point results on or off, for finding faults. The first result
  * that is NaN or infinite ends the run with WEFT_DATA, which names the node and the element. Slow. Default:
  * off. */
-WEFT_API void weft_session_check(weft_session *session, bool on);
+WEFT_API void weft_session_set_check(weft_session *session, bool on);
 /** On a GPU: whether launches are captured and replayed, or are made node by node. Over NCCL it must be the
  * same on all ranks. Default: on. */
-WEFT_API void weft_session_capture(weft_session *session, bool on);
+WEFT_API void weft_session_set_capture(weft_session *session, bool on);
 
 /** On a GPU: bytes in use there beyond the plan's (the total of weft_plan_memory(), which store and session
  * take exactly): by the CUDA context, by libraries for themselves, by other programs on the device. 0 on a
  * CPU, where nobody counts. */
-WEFT_API weft_status weft_session_beyond(const weft_session *session, uint64_t *bytes, weft_error *error);
+WEFT_API weft_status weft_session_extra_bytes(const weft_session *session, uint64_t *bytes,
+                                              weft_error *error);
 
 /** Starts or stops measuring how long each node takes, which costs two clock reads per node. Default: off. */
-WEFT_API void weft_session_profile(weft_session *session, bool on);
+WEFT_API void weft_session_set_profile(weft_session *session, bool on);
 /** What was measured: the mean time of each node, as text, slowest first. Free it with weft_text_free().
  * NULL when memory is out. */
 WEFT_API char *weft_session_profile_text(const weft_session *session);

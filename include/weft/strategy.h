@@ -63,7 +63,7 @@ typedef struct weft_strategy_call {
  * memory is out; then return WEFT_MEMORY. */
 WEFT_API void *weft_strategy_room(const weft_strategy_call *call, size_t bytes);
 
-/** A subgraph, as weft_ddp() makes it. */
+/** A subgraph, as weft_model_set_ddp() makes it. */
 typedef struct weft_strategy_subgraph {
     /** A scope; "": the whole model; "*": each top-level scope with parameters, as without any call. */
     const char *path;
@@ -101,8 +101,8 @@ typedef struct weft_distribution {
     weft_reduce reduce;   /**< how gradients are summed */
     bool check_equal;     /**< first values are compared, not sent */
     int n_subgraphs;      /**< number of subgraphs; 0: those that there are without it */
-    /** n_subgraphs of them. An option that weft_ddp() has set to another value, and a path of weft_ddp()
-     * within a subgraph of these, is an error. */
+    /** n_subgraphs of them. An option that weft_model_set_ddp() has set to another value, and a path of
+     * weft_model_set_ddp() within a subgraph of these, is an error. */
     const weft_strategy_subgraph *subgraphs;
     int n_cuts; /**< number of cuts */
     /** Paths of n_cuts parameters before which a bucket begins, in the order in which a backward finishes

@@ -19,10 +19,10 @@ WEFT_API weft_status weft_gradients(weft_value *loss, int n, weft_value *const *
                                     weft_value **gradients);
 
 /** A number field of weft_optimizer: of a parameter group, or one that your own optimizer reads. */
-typedef struct weft_number {
+typedef struct weft_optimizer_number {
     const char *field; /**< "momentum", "beta1", "eps", "alpha", ...; not those that all optimizers have */
     double value;      /**< a group's, where 0 is 0; your own optimizer's: what 0 means there */
-} weft_number;
+} weft_optimizer_number;
 
 /** A parameter group: parameters whose path matches, and that are of its kinds, get other multipliers. The
  * first match counts. A group that is the first match of no parameter under the pattern of weft_minimize() is
@@ -33,7 +33,7 @@ typedef struct weft_param_group {
     double decay_scale; /**< multiplies weight_decay; 0: 1; WEFT_ZERO: these parameters do not decay */
     /** Other numbers of these parameters, up to the first without a field:
      * {{"beta1", 0.5}, {"eps", 1e-6}}. All but lr, weight_decay, clipping and the loss scale are possible. */
-    weft_number numbers[4];
+    weft_optimizer_number numbers[4];
     /** Bits WEFT_PARAMS_...: only parameters that are of one of these kinds; 0: all. Kinds follow from the
      * calls of all the model's graphs, those made after weft_minimize() too. */
     unsigned kinds;
@@ -103,10 +103,10 @@ typedef struct weft_optimizer {
     weft_schedule schedule[WEFT_MAX_SCHEDULES];
     int n_groups;                   /**< number of groups; 0: none, and `groups` NULL */
     const weft_param_group *groups; /**< n_groups of them */
-    /** Where the graph computes in f16 (weft_precision()): the first factor on the loss, at most 2^120; 0:
-     * 65536. Gradients are those of the loss times this factor. A step whose gradients overflow changes
-     * nothing but the factor, which it halves. For a graph that does not compute in f16 it must be 0, which
-     * weft_compile() checks. */
+    /** Where the graph computes in f16 (weft_model_set_precision()): the first factor on the loss, at most
+     * 2^120; 0: 65536. Gradients are those of the loss times this factor. A step whose gradients overflow
+     * changes nothing but the factor, which it halves. For a graph that does not compute in f16 it must be 0,
+     * which weft_compile() checks. */
     double loss_scale;
     /** So many good steps in a row double the factor of the loss; 0: 2000. Like loss_scale it is for f16
      * only. */
@@ -134,11 +134,11 @@ WEFT_API weft_status weft_minimize(weft_value *loss, const char *pattern, const 
  * 1), and `schedule`, which is quoted and as weft_schedule_text() reads it; "" removes it. 0 is 0 here, and
  * settings that are not named stay. This is also the language of dumps.
  *
- *     weft_optimizer_text(model, "generator", "lr=1e-4 clip_norm=1 schedule=\"cosine:0-9000,warmup=500\"");
+ *     weft_model_set_optimizer(model, "generator", "lr=1e-4 schedule=\"cosine:0-9000,warmup=500\"");
  *
  * Errors stick, like a builder's: a name that no optimizer has (WEFT_NAME); a text that cannot be read, a
  * value out of its range, and a field that the optimizer does not have (WEFT_ARGUMENT). */
-WEFT_API weft_status weft_optimizer_text(weft_model *model, const char *name, const char *settings);
+WEFT_API weft_status weft_model_set_optimizer(weft_model *model, const char *name, const char *settings);
 
 /* ---- your own optimizer ---- */
 
@@ -176,7 +176,7 @@ WEFT_API weft_value *weft_update_scale(weft_value *x, weft_value *number);
 typedef struct weft_optimizer_definition {
     const char *type;                /**< for weft_optimizer.type: letters, digits, '_'; not one of Weft's */
     weft_slot slots[WEFT_MAX_SLOTS]; /**< ends at the first without a name */
-    weft_number numbers[WEFT_MAX_NUMBERS]; /**< ends at the first without a field */
+    weft_optimizer_number numbers[WEFT_MAX_NUMBERS]; /**< ends at the first without a field */
     /** Builds one step. It runs while weft_define_optimizer() and weft_minimize() do, never later: what it
      * builds is recorded in the model and its files. Operations that work element by element are recorded
      * once and hold for parameters of all shapes together; any other update is recorded for each shape among

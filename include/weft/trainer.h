@@ -76,19 +76,19 @@ WEFT_API double weft_metrics_get(const weft_metrics *metrics, const char *name);
     X(AFTER_SAVE, 11, "after_save")            /* the file is complete */
 
 /** When a hook is called: WEFT_POINT_LIST says it point by point. */
-typedef enum weft_point {
+typedef enum weft_hook_point {
 #define X(name, number, text) WEFT_##name = number,
     WEFT_POINT_LIST(X)
 #undef X
-} weft_point;
+} weft_hook_point;
 /** The name of a point, "before_run"; "?" outside the list. The text is static. */
-WEFT_API const char *weft_point_name(weft_point point);
+WEFT_API const char *weft_hook_point_name(weft_hook_point point);
 
 /** A hook's number that checkpoints save, and that a resumed training writes back before it begins. */
-typedef struct weft_kept {
+typedef struct weft_hook_number {
     const char *name; /**< "best" */
     double *value;    /**< one that is not finite is not kept */
-} weft_kept;
+} weft_hook_number;
 
 /** A function and what it works on. */
 typedef struct weft_hook {
@@ -96,13 +96,13 @@ typedef struct weft_hook {
     /** Called at every point, on every rank. Anything but WEFT_OK ends the loop with `*error`, on all ranks.
      * It may validate, test, predict, save and stop; weft_trainer_fit() and weft_trainer_train_step() are
      * WEFT_ORDER here. */
-    weft_status (*at)(void *self, weft_trainer *trainer, weft_point point, weft_error *error);
+    weft_status (*at)(void *self, weft_trainer *trainer, weft_hook_point point, weft_error *error);
     void (*free)(void *self); /**< called once, by weft_trainer_free(); NULL: nothing to free */
     /** For weft_trainer_check(): what it failed at without ending the loop. NULL: it never does. */
     weft_status (*check)(void *self, weft_error *error);
-    void *self;            /**< the first argument of all four */
-    int n_kept;            /**< numbers that checkpoints keep; the hook needs a name then */
-    const weft_kept *kept; /**< n_kept of them, which live as long as the hook */
+    void *self;                   /**< the first argument of all four */
+    int n_kept;                   /**< numbers that checkpoints keep; the hook needs a name then */
+    const weft_hook_number *kept; /**< n_kept of them, which live as long as the hook */
     /** Called once, by weft_trainer_new() when all else is made: what is wrong in names and files is found
      * before the first step. NULL: nothing is looked at. */
     weft_status (*open)(void *self, weft_trainer *trainer, weft_error *error);
@@ -113,10 +113,10 @@ typedef struct weft_hook {
  * @{ */
 
 /** A learning rate, instead of the model's. */
-typedef struct weft_rate {
+typedef struct weft_optimizer_lr {
     const char *optimizer; /**< its name; NULL: all of them */
     double lr;             /**< the base of schedules */
-} weft_rate;
+} weft_optimizer_lr;
 
 /** Checkpoints of a training (checkpoint.h): all that it needs to resume, saved while it runs. Resumed in
  * any world, with any plan, it ends with the bits of a training that was not stopped, where an iteration
@@ -134,14 +134,14 @@ typedef struct weft_trainer_checkpoints {
     /** Resume from a checkpoint ("run/step-00000100"), from the newest one of a folder that is whole ("run"),
      * or, where it has none, begin ("auto": the newest of `folder`). NULL: begin; WEFT_ORDER where
      * `folder` has checkpoints. The seed must be the same. Metrics are not kept: a train_step that decides by
-     * those of the last iteration keeps what it needs in a hook (weft_kept). */
+     * those of the last iteration keeps what it needs in a hook (weft_hook_number). */
     const char *resume;
     bool no_snapshot; /**< no memory for a copy: iterations wait until a checkpoint is written */
     int n_rates;      /**< number of rates */
     /** Learning rates to train with; of two for one optimizer the later. A training begins with them.
      * One that resumes has the rates of its checkpoint, which hooks may have lowered; but where it is asked
      * for another one than the training before was, this holds from there on, and the log reports it. */
-    const weft_rate *rates;
+    const weft_optimizer_lr *rates;
 } weft_trainer_checkpoints;
 /** Its fields but the rates (field.h). */
 WEFT_API const weft_field *weft_trainer_checkpoints_fields(void);
@@ -191,12 +191,12 @@ typedef struct weft_trainer_options {
      * weft_use_averages(). */
     bool without_averages;
     bool keep_going; /**< NaN and infinities do not end the training */
-    /** weft_session_check() of training, evaluations and predictions: the first result of a node that is not
-     * finite ends them. Slow. */
+    /** weft_session_set_check() of training, evaluations and predictions: the first result of a node that is
+     * not finite ends them. Slow. */
     bool check;
-    bool no_capture; /**< weft_session_capture() is off for them */
+    bool no_capture; /**< weft_session_set_capture() is off for them */
     /** compile.guard is what it says, where it is 0, too. Else 0 is WEFT_GUARD_NAN without
-     * keep_going: a step whose loss is not finite changes nothing and ends the training (guard.h). */
+     * keep_going: a step whose loss is not finite changes nothing and ends the training (bad_step.h). */
     bool own_guard;
     /** Bad steps that are skipped: such a step updates nothing, the rest of its iteration runs, and the
      * training continues; env->log gets a line with its samples. They are counted since the last iteration
@@ -249,8 +249,8 @@ WEFT_API weft_status weft_trainer_fit(weft_trainer *trainer, weft_error *error);
  * was trained (WEFT_DATA); that the last checkpoint could not be written; or what a hook could not do without
  * ending it, such as a log on a full disk. */
 WEFT_API weft_status weft_trainer_check(const weft_trainer *trainer, weft_error *error);
-/** A step that could not be done: a bad one (guard.h), or without a guard one whose data its graph does not
- * take, such as a label outside the classes. */
+/** A step that could not be done: a bad one (bad_step.h), or without a guard one whose data its graph does
+ * not take, such as a label outside the classes. */
 typedef struct weft_failed_step {
     bool is_bad;         /**< a bad step: all ranks have met it together, and it changed nothing */
     int64_t epoch;       /**< from 1, as logs count it */
@@ -300,7 +300,7 @@ WEFT_API weft_status weft_trainer_test(weft_trainer *trainer, weft_metrics *metr
 
 /** Takes metrics of iterations after every so many from now on: see options.metrics_every. In a world all
  * ranks call it, with the same number at the same iteration, as metrics are summed over ranks. */
-WEFT_API void weft_trainer_metrics_every(weft_trainer *trainer, int64_t every);
+WEFT_API void weft_trainer_set_metrics_every(weft_trainer *trainer, int64_t every);
 
 /** One output of a graph (NULL: "predict") for every sample of the data, in their order: its rows of all
  * batches, one after another. `output` NULL: the graph's first. Each rank that calls it computes all. NULL on

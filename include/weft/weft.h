@@ -19,7 +19,7 @@
 #include "weft/flow.h"       /* which graphs a training runs, in which order, on which batches */
 #include "weft/session.h"    /* store and session: where values live and how graphs run */
 #include "weft/strategy.h"   /* how a training is spread over ranks: by name, or your own strategy */
-#include "weft/guard.h"      /* bad steps: what made the first NaN */
+#include "weft/bad_step.h"   /* bad steps: what made the first NaN */
 #include "weft/plateau.h"    /* a learning rate that falls when a metric no longer improves */
 #include "weft/comm.h"       /* communicators: how ranks exchange tensors */
 #include "weft/support.h"    /* errors, memory and files for code around the library */

@@ -16,7 +16,9 @@ typedef struct interpolate_attrs {
     {"size", ATTR_INTS, offsetof(interpolate_attrs, size), 1, INT32_MAX},                                    \
         {"scale_h", ATTR_REAL, offsetof(interpolate_attrs, scale_h)},                                        \
         {"scale_w", ATTR_REAL, offsetof(interpolate_attrs, scale_w)},                                        \
-        {"mode", ATTR_INT, offsetof(interpolate_attrs, mode), 0, WEFT_BILINEAR, interpolate_modes}, {        \
+        {"mode",           ATTR_INT, offsetof(interpolate_attrs, mode), 0, WEFT_INTERPOLATE_BILINEAR,        \
+         interpolate_modes},                                                                                 \
+    {                                                                                                        \
         "align_corners", ATTR_BOOL, offsetof(interpolate_attrs, align_corners)                               \
     }
 extern const char *const interpolate_modes[];

@@ -10,7 +10,7 @@ static bool scales_fit(const op_call *c, const interpolate_attrs *a) {
     if (!both && !none)
         return op_fail(c, WEFT_ARGUMENT, "scale_h=%g scale_w=%g: both must be above 0, or 0 for a size",
                        a->scale_h, a->scale_w);
-    if (a->align_corners && a->mode != WEFT_BILINEAR)
+    if (a->align_corners && a->mode != WEFT_INTERPOLATE_BILINEAR)
         return op_fail(c, WEFT_ARGUMENT, "align_corners is for bilinear, not for %s",
                        interpolate_modes[a->mode]);
     return both == (a->size.n == 0) || op_fail(c, WEFT_ARGUMENT, "a size or scales: exactly one of them");
@@ -46,7 +46,7 @@ interpolate_axis interpolate_axis_of(const interpolate_attrs *a, int i, const te
 
 /* The nearest element is found in f32, as in PyTorch: rounding decides which one it is. */
 static int64_t nearest(const interpolate_axis *a, int64_t i) {
-    float step = (float)a->step, offset = a->mode == WEFT_NEAREST_EXACT ? 0.5f : 0;
+    float step = (float)a->step, offset = a->mode == WEFT_INTERPOLATE_NEAREST_EXACT ? 0.5f : 0;
     float at = floorf(((float)i + offset) * step);
     int64_t k = (int64_t)at;
     return k < a->in - 1 ? k : a->in - 1;
@@ -56,7 +56,7 @@ static int64_t nearest(const interpolate_axis *a, int64_t i) {
  * coincide. */
 int64_t interpolate_tap(const interpolate_axis *a, int64_t i, double *second) {
     *second = 0;
-    if (a->mode != WEFT_BILINEAR) return nearest(a, i);
+    if (a->mode != WEFT_INTERPOLATE_BILINEAR) return nearest(a, i);
     double at = a->align_corners ? a->step * (double)i : a->step * ((double)i + 0.5) - 0.5;
     if (at < 0) at = 0;
     int64_t k = (int64_t)at;

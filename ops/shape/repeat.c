@@ -69,7 +69,7 @@ weft_value *weft_roll(weft_value *x, int64_t shift, int axis) {
         return value_fail(
             x, WEFT_SHAPE,
             "roll: a shift of %lld moves nothing along axis 0 of %s: use 0, or, if that is the batch, a "
-            "default batch (weft_model_batch) that does not divide the shift",
+            "default batch (weft_model_set_batch) that does not divide the shift",
             (long long)shift, TYPE(&x->type));
     int64_t cut = -by; /* of a shift to the right negative: from the end */
     weft_value *last = weft_slice(x, (int)k, cut, INT64_MAX);

@@ -40,7 +40,7 @@ typedef struct manifest {
     int n_files, n_settings, n_notes;
     const manifest_file *files;
     const weft_setting *settings; /* of the plan that was trained */
-    const weft_note *notes;
+    const weft_checkpoint_note *notes;
 } manifest;
 
 weft_status manifest_write(const manifest *m, const char *path, const weft_env *env, weft_error *error);

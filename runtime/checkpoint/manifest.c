@@ -150,13 +150,13 @@ static bool read_notes(manifest *m, json_t *from) {
     const char *name;
     json_t *value;
     if (!json_is_object(from)) return false;
-    weft_note *notes = arena_new_array(&m->arena, json_object_size(from), sizeof *notes);
+    weft_checkpoint_note *notes = arena_new_array(&m->arena, json_object_size(from), sizeof *notes);
     m->notes = notes;
     if (!notes) return false;
     json_object_foreach(from, name, value) {
         if (!json_is_number(value)) return false;
-        weft_note *to = &notes[m->n_notes++];
-        *to = (weft_note){arena_copy(&m->arena, name), json_number_value(value)};
+        weft_checkpoint_note *to = &notes[m->n_notes++];
+        *to = (weft_checkpoint_note){arena_copy(&m->arena, name), json_number_value(value)};
         if (!to->name) return false;
     }
     return true;

@@ -39,13 +39,13 @@ int64_t weft_checkpoint_step(const weft_checkpoint *c) {
     return c ? c->m.step : -1;
 }
 
-double weft_checkpoint_note(const weft_checkpoint *c, const char *name) {
+double weft_checkpoint_note_value(const weft_checkpoint *c, const char *name) {
     for (int i = 0; c && name && i < c->m.n_notes; i++)
         if (strcmp(c->m.notes[i].name, name) == 0) return c->m.notes[i].value;
     return NAN;
 }
 
-bool weft_checkpoint_note_at(const weft_checkpoint *c, int index, weft_note *note) {
+bool weft_checkpoint_note_at(const weft_checkpoint *c, int index, weft_checkpoint_note *note) {
     if (!c || !note || index < 0 || index >= c->m.n_notes) return false;
     *note = c->m.notes[index];
     return true;

@@ -35,8 +35,8 @@ struct weft_checkpoint_writer {
     char path[CHECKPOINT_ROOM]; /* this rank's file */
     arena notes_arena;
     int n_notes;
-    weft_note *notes; /* copies */
-    uint64_t *seals;  /* [2 * world]: size and checksum of each rank's file */
+    weft_checkpoint_note *notes; /* copies */
+    uint64_t *seals;             /* [2 * world]: size and checksum of each rank's file */
     pthread_t thread;
     atomic_bool is_written;
     /* of the thread, to be read when it has ended: */
@@ -242,7 +242,8 @@ static weft_status check_boundary(const weft_checkpoint_writer *w, weft_error *e
     return store_check_parameters(s->store, w->folder, error);
 }
 
-static weft_status copy_notes(weft_checkpoint_writer *w, const weft_note *notes, int n, weft_error *error) {
+static weft_status copy_notes(weft_checkpoint_writer *w, const weft_checkpoint_note *notes, int n,
+                              weft_error *error) {
     if (n < 0 || (n && !notes))
         return error_set(error, WEFT_ARGUMENT, "checkpoints: %d notes, and no list", n);
     arena_free(&w->notes_arena);
@@ -257,7 +258,7 @@ static weft_status copy_notes(weft_checkpoint_writer *w, const weft_note *notes,
                              SHOW(notes[i].name));
         const char *name = arena_copy(&w->notes_arena, notes[i].name);
         if (!name) return error_memory(error, "checkpoints");
-        w->notes[w->n_notes++] = (weft_note){name, notes[i].value};
+        w->notes[w->n_notes++] = (weft_checkpoint_note){name, notes[i].value};
     }
     return w->notes && w->seals ? WEFT_OK : error_memory(error, "checkpoints");
 }
@@ -282,7 +283,7 @@ static void give_up_oldest(weft_checkpoint_writer *w, int64_t step) {
                 w->folder, mib(has), mib(bytes), oldest, step);
 }
 
-static weft_status prepare(weft_checkpoint_writer *w, int64_t step, const weft_note *notes, int n,
+static weft_status prepare(weft_checkpoint_writer *w, int64_t step, const weft_checkpoint_note *notes, int n,
                            weft_error *error) {
     char tmp[CHECKPOINT_ROOM], name[64];
     if (step < 0 || step > 999999999999999999)
@@ -323,7 +324,7 @@ static void start(weft_checkpoint_writer *w) {
 }
 
 weft_status weft_checkpoint_begin(weft_checkpoint_writer *w, int64_t step, bool is_best,
-                                  const weft_note *notes, int n_notes, weft_error *error) {
+                                  const weft_checkpoint_note *notes, int n_notes, weft_error *error) {
     weft_error own;
     error = error_here(error, &own);
     if (!w) return error_set(error, WEFT_ARGUMENT, "checkpoints: there is no writer");
@@ -357,7 +358,7 @@ static weft_status gather_seals(weft_checkpoint_writer *w, weft_error *error) {
     int rank = w->rank;
     w->seals[2 * rank] = w->seal.bytes;
     w->seals[2 * rank + 1] = w->seal.hash;
-    weft_collective all = {.kind = WEFT_ALL_GATHER,
+    weft_collective all = {.kind = WEFT_COLLECTIVE_ALL_GATHER,
                            .dtype = WEFT_I64,
                            .name = "checkpoint",
                            .buffer = w->seals,

@@ -243,13 +243,13 @@ weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *e
     return a;
 }
 
-weft_array *weft_array_of(weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
-                          const weft_env *env, weft_error *error) {
+weft_array *weft_array_new(weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
+                           const weft_env *env, weft_error *error) {
     bool has_axes = ndim > 0 && shape;
     tensor t = tensor_of(dtype, has_axes ? ndim : 0, shape);
     if (!has_axes || ndim > WEFT_MAX_NDIM || !tensor_check(&t))
         return kit_fail(error, WEFT_ARGUMENT,
-                        "weft_array_of: a type and 1 to %d axes of at least 1 are needed", WEFT_MAX_NDIM),
+                        "weft_array_new: a type and 1 to %d axes of at least 1 are needed", WEFT_MAX_NDIM),
                NULL;
     weft_array *a = kit_object(env, sizeof *a);
     if (!a) return kit_no_memory(error, "array"), NULL;
@@ -260,7 +260,7 @@ weft_array *weft_array_of(weft_dtype dtype, int ndim, const int64_t *shape, cons
     return kit_no_memory(error, "array"), NULL;
 }
 
-void *weft_array_write(weft_array *a) {
+void *weft_array_mutable_data(weft_array *a) {
     return a ? a->data : NULL;
 }
 

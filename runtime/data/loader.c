@@ -41,7 +41,7 @@ static void set_order(weft_loader *l, int64_t epoch) {
 }
 
 /* What was read ahead is still right where nothing depends on the epoch. */
-void weft_loader_epoch(weft_loader *l, int64_t epoch) {
+void weft_loader_set_epoch(weft_loader *l, int64_t epoch) {
     if (!l) return;
     uint64_t began = weft_clock_ns();
     pthread_mutex_lock(&l->mutex);

@@ -9,10 +9,10 @@ typedef struct best_weights {
     watch watch;
     char *path;
     bool optimizer_state;
-    weft_kept kept;
+    weft_hook_number kept;
 } best_weights;
 
-static weft_status best_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status best_at(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     best_weights *b = self;
     double value;
     bool is_better = false;
@@ -36,7 +36,7 @@ weft_hook weft_hook_best(const weft_best *o) {
     b->watch = (watch){.name = kit_copy(&b->memory, o->metric), .max = o->max, .best = NAN};
     b->path = kit_copy(&b->memory, o->path);
     b->optimizer_state = o->optimizer_state;
-    b->kept = (weft_kept){b->watch.name, &b->watch.best}; /* of this metric: another one begins anew */
+    b->kept = (weft_hook_number){b->watch.name, &b->watch.best}; /* of this metric: another one begins anew */
     return hook_made((weft_hook){.name = "best",
                                  .open = best_open,
                                  .at = best_at,

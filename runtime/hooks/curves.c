@@ -37,7 +37,7 @@ typedef struct curves {
     int n, left_out; /* names with a panel, and without one */
     panel panels[PANELS];
     weft_error lost; /* the picture that could not be written */
-    weft_kept kept[INTERVAL_KEPT];
+    weft_hook_number kept[INTERVAL_KEPT];
 } curves;
 
 /* ---- what is shown ---- */
@@ -208,7 +208,7 @@ static bool has_points(const curves *c) {
     return has;
 }
 
-static weft_status curves_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status curves_at(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     curves *c = self;
     const char *phase;
     if (t->progress.rank) return WEFT_OK;

@@ -10,10 +10,10 @@ typedef struct early_stop {
     watch watch;
     int patience;
     double waited; /* validations in a row without improvement: a whole number */
-    weft_kept kept[2];
+    weft_hook_number kept[2];
 } early_stop;
 
-static weft_status early_stop_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status early_stop_at(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     early_stop *s = self;
     double value;
     bool is_better;
@@ -39,8 +39,9 @@ weft_hook weft_hook_early_stop(const weft_early_stop *o) {
     s->watch = (watch){
         .name = kit_copy(&s->memory, o->metric), .max = o->max, .min_delta = o->min_delta, .best = NAN};
     s->patience = o->patience ? o->patience : 3;
-    s->kept[0] = (weft_kept){s->watch.name, &s->watch.best}; /* of this metric: another one begins anew */
-    s->kept[1] = (weft_kept){"waited", &s->waited};
+    s->kept[0] =
+        (weft_hook_number){s->watch.name, &s->watch.best}; /* of this metric: another one begins anew */
+    s->kept[1] = (weft_hook_number){"waited", &s->waited};
     return hook_made((weft_hook){.name = "early stop",
                                  .open = early_stop_open,
                                  .at = early_stop_at,

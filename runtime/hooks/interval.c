@@ -45,12 +45,12 @@ bool interval_is_due(const interval *i, const weft_progress *p) {
     return is_last || (double)p->iteration - i->iteration >= (double)every;
 }
 
-void interval_open(interval *i, kit_arena *memory, weft_kept kept[INTERVAL_KEPT]) {
+void interval_open(interval *i, kit_arena *memory, weft_hook_number kept[INTERVAL_KEPT]) {
     i->memory = memory;
-    kept[0] = (weft_kept){"iteration", &i->iteration};
-    kept[1] = (weft_kept){"samples", &i->samples};
-    kept[2] = (weft_kept){"seconds", &i->seconds};
-    kept[3] = (weft_kept){"data_seconds", &i->data_seconds};
+    kept[0] = (weft_hook_number){"iteration", &i->iteration};
+    kept[1] = (weft_hook_number){"samples", &i->samples};
+    kept[2] = (weft_hook_number){"seconds", &i->seconds};
+    kept[3] = (weft_hook_number){"data_seconds", &i->data_seconds};
 }
 
 void interval_restart(interval *i, const weft_trainer *t) {
@@ -80,8 +80,8 @@ void interval_rates(const interval *i, const weft_trainer *t, log_values *into) 
     const weft_progress *p = &t->progress;
     const char *optimizer, *second;
     double lr, other, seconds = trainer_seconds(t) - i->seconds;
-    bool is_one = !weft_plan_lr(t->plan, t->store, 1, &second, &other);
-    for (int k = 0; weft_plan_lr(t->plan, t->store, k, &optimizer, &lr); k++) {
+    bool is_one = !weft_store_lr(t->plan, t->store, 1, &second, &other);
+    for (int k = 0; weft_store_lr(t->plan, t->store, k, &optimizer, &lr); k++) {
         char name[LOG_NAME] = "lr";
         if (!is_one) snprintf(name, sizeof name, "lr/%s", optimizer);
         add_value(i, into, LOG_RATE, name, lr);
@@ -101,7 +101,7 @@ static void add_all(const interval *i, log_values *into, const weft_metrics *m) 
     }
 }
 
-bool interval_line(interval *i, const weft_trainer *t, weft_point point, const char **phase,
+bool interval_line(interval *i, const weft_trainer *t, weft_hook_point point, const char **phase,
                    log_values *into) {
     const weft_progress *p = &t->progress;
     into->n = 0;

@@ -52,11 +52,11 @@ void interval_means(const interval *i, log_values *into);
 void interval_rates(const interval *i, const weft_trainer *t, log_values *into);
 /* At each point: notes, and fills `into` with the numbers of a line of *phase ("train", "val", "test") when
  * one is due. */
-bool interval_line(interval *i, const weft_trainer *t, weft_point point, const char **phase,
+bool interval_line(interval *i, const weft_trainer *t, weft_hook_point point, const char **phase,
                    log_values *into);
 /* What checkpoints keep of it. */
 enum { INTERVAL_KEPT = 4 };
-void interval_open(interval *i, kit_arena *memory, weft_kept kept[INTERVAL_KEPT]);
+void interval_open(interval *i, kit_arena *memory, weft_hook_number kept[INTERVAL_KEPT]);
 
 /* ---- log_file.c ---- */
 
@@ -93,7 +93,7 @@ typedef struct log_lines {
     log_file file;
     interval interval;
     log_values values; /* of the line that is written */
-    weft_kept kept[INTERVAL_KEPT + 1];
+    weft_hook_number kept[INTERVAL_KEPT + 1];
 } log_lines;
 
 typedef struct log_form {

@@ -11,7 +11,7 @@ static weft_status open_file(log_lines *l, const weft_trainer *t, weft_error *er
     return status;
 }
 
-static weft_status lines_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status lines_at(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     log_lines *l = self;
     const char *phase;
     if (t->progress.rank) return WEFT_OK;
@@ -39,7 +39,8 @@ weft_hook log_lines_hook(const log_form *form, const char *path, int64_t every) 
     l->interval.every = every;
     interval_open(&l->interval, &l->memory, l->kept);
     log_file_new(&l->file, &l->memory, form->is_events ? NULL : path, form->is_events ? path : NULL);
-    l->kept[INTERVAL_KEPT] = (weft_kept){l->file.path, &l->file.bytes}; /* of this file: another one is new */
+    l->kept[INTERVAL_KEPT] =
+        (weft_hook_number){l->file.path, &l->file.bytes}; /* of this file: another one is new */
     return hook_made((weft_hook){.name = form->name,
                                  .at = lines_at,
                                  .free = lines_free,

@@ -18,7 +18,7 @@ typedef struct text_log {
     log_values rates; /* learning rates as the last line has them */
     interval interval;
     log_values values;
-    weft_kept kept[INTERVAL_KEPT];
+    weft_hook_number kept[INTERVAL_KEPT];
 } text_log;
 
 /* Never "-nan": the sign has no meaning. */
@@ -181,7 +181,7 @@ static void begin(text_log *l, const weft_progress *p) {
     l->rates.n = 0;
 }
 
-static weft_status at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status at(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     text_log *l = self;
     const weft_progress *p = weft_trainer_progress(t);
     if (p->rank) return WEFT_OK;

@@ -14,7 +14,7 @@ typedef struct plateau {
     weft_plateau rules;
     char *optimizer;      /* NULL: all */
     double state[STATES]; /* that of the rules, as checkpoints keep it; best is NaN until there is one */
-    weft_kept kept[STATES];
+    weft_hook_number kept[STATES];
 } plateau;
 
 static void state_get(plateau *p) {
@@ -37,7 +37,7 @@ static void state_put(plateau *p) {
     r->cooling = count_of(p->state[COOLING]);
 }
 
-static weft_status plateau_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status plateau_at(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     plateau *p = self;
     double value;
     bool is_better;
@@ -66,9 +66,10 @@ weft_hook weft_hook_plateau(const char *metric, const char *optimizer, const wef
     p->watch.name = kit_copy(&p->memory, metric);
     p->optimizer = kit_copy(&p->memory, optimizer);
     state_get(p);
-    p->kept[BEST] = (weft_kept){p->watch.name, &p->state[BEST]}; /* of this metric: another one begins anew */
-    p->kept[BAD] = (weft_kept){"bad", &p->state[BAD]};
-    p->kept[COOLING] = (weft_kept){"cooling", &p->state[COOLING]};
+    p->kept[BEST] =
+        (weft_hook_number){p->watch.name, &p->state[BEST]}; /* of this metric: another one begins anew */
+    p->kept[BAD] = (weft_hook_number){"bad", &p->state[BAD]};
+    p->kept[COOLING] = (weft_hook_number){"cooling", &p->state[COOLING]};
     return hook_made((weft_hook){.name = "plateau",
                                  .open = plateau_open,
                                  .at = plateau_at,

@@ -96,7 +96,7 @@ static int rows_until(const samples *s, const weft_trainer *t, int64_t iteration
 }
 
 /* A training that is stopped has a row of where it ended. */
-static bool is_strip_due(const samples *s, const weft_trainer *t, weft_point point) {
+static bool is_strip_due(const samples *s, const weft_trainer *t, weft_hook_point point) {
     const weft_progress *p = &t->progress;
     if (point == WEFT_BEFORE_RUN) return !p->iteration;
     if (point == WEFT_AFTER_RUN) return t->stops && p->iteration > s->drawn;
@@ -112,12 +112,12 @@ static void begin_album(samples *s, const weft_trainer *t) {
     if (t->progress.rank == 0) album_keep(&s->album, keeps ? rows_until(s, t, iteration) : 0, s->how.path);
 }
 
-static bool is_due(const samples *s, const weft_trainer *t, weft_point point) {
+static bool is_due(const samples *s, const weft_trainer *t, weft_hook_point point) {
     if (s->how.strip) return is_strip_due(s, t, point);
     return point == WEFT_AFTER_ITERATION && log_step(t) % s->how.every == 0;
 }
 
-static weft_status samples_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status samples_at(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     samples *s = self;
     weft_status status = WEFT_OK;
     if (point == WEFT_BEFORE_RUN) {

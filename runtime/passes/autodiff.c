@@ -265,7 +265,7 @@ static bool not_reached(weft_node *n, const weft_variable *v) {
     return node_fail(
         n->graph->model, n, WEFT_ORDER,
         "minimize: graph %s minimizes over '%s', but its loss does not depend on parameter %s: narrow the "
-        "pattern, freeze it, or set find_unused_parameters (weft_ddp)",
+        "pattern, freeze it, or set find_unused_parameters (weft_model_set_ddp)",
         n->graph->name, *a->pattern ? a->pattern : "(all)", v->path);
 }
 

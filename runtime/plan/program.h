@@ -38,7 +38,7 @@ typedef enum program_phase {
 typedef struct subgraph {
     const char *path; /* its scope; "": the whole model, or the parameters outside any scope */
     const char *name; /* its buckets are called NAME.0, NAME.1, ...: the path, or "model" */
-    ddp_attrs ddp;    /* what weft_ddp set; the compile options where it set nothing */
+    ddp_attrs ddp;    /* what weft_model_set_ddp set; the compile options where it set nothing */
     /* the number of ranks in this plan's process group, and the place of this rank in it */
     int n_ranks, rank;
     /* ranks[n_ranks]: their numbers in the world, in the order of the group. */

@@ -62,7 +62,7 @@ static weft_status gather_average(const exchange *x, const store_part *average, 
         int64_t end = at + PIECE < all ? at + PIECE : all;
         size_t of = (size_t)at * sizeof(float), count = (size_t)(end - at);
         for (int r = 0; r < group->world; r++) x->counts[r] = (size_t)count_of(average, r, at, end);
-        weft_collective c = {.kind = WEFT_ALL_GATHER,
+        weft_collective c = {.kind = WEFT_COLLECTIVE_ALL_GATHER,
                              .dtype = WEFT_F32,
                              .name = average->path,
                              .buffer = x->own,

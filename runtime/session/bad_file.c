@@ -9,7 +9,7 @@
 #include "runtime/session/state.h"
 
 #include "graph/file/packed.h"
-#include "weft/guard.h"
+#include "weft/bad_step.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 
 #include "ops/kit/ops.h"
 #include "ops/optimizer/update.h"
-#include "weft/guard.h"
+#include "weft/bad_step.h"
 
 #include <omp.h>
 #include <stdio.h>

@@ -6,12 +6,12 @@
 
 #include <math.h>
 
-void weft_session_check(weft_session *s, bool on) {
+void weft_session_set_check(weft_session *s, bool on) {
     if (s) s->checks = on;
 }
 
 /* For finding faults on a GPU: without capture each launch goes node by node. */
-void weft_session_capture(weft_session *s, bool on) {
+void weft_session_set_capture(weft_session *s, bool on) {
     if (s) s->no_capture = !on;
 }
 

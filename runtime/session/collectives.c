@@ -86,10 +86,10 @@ void collectives_drain(weft_session *s, bound_program *r, int reached) {
 /* ---- running ---- */
 
 static weft_collective_kind kind_of(const weft_op *op) {
-    return op == &weft_op_all_reduce       ? WEFT_ALL_REDUCE
-           : op == &weft_op_reduce_scatter ? WEFT_REDUCE_SCATTER
-           : op == &weft_op_all_gather     ? WEFT_ALL_GATHER
-                                           : WEFT_BROADCAST;
+    return op == &weft_op_all_reduce       ? WEFT_COLLECTIVE_ALL_REDUCE
+           : op == &weft_op_reduce_scatter ? WEFT_COLLECTIVE_REDUCE_SCATTER
+           : op == &weft_op_all_gather     ? WEFT_COLLECTIVE_ALL_GATHER
+                                           : WEFT_COLLECTIVE_BROADCAST;
 }
 
 /* Collectives work in place on result 0; result 1, if there is one, is scratch. */

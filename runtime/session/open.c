@@ -279,10 +279,10 @@ void weft_session_close(weft_session *s) {
 }
 
 /* Device memory in use beyond the session's own plan: libraries, other sessions and other processes. */
-weft_status weft_session_beyond(const weft_session *s, uint64_t *bytes, weft_error *error) {
+weft_status weft_session_extra_bytes(const weft_session *s, uint64_t *bytes, weft_error *error) {
     uint64_t own = s ? s->plan->memory.total : 0;
     if (!s || !bytes)
-        return error_set(error, WEFT_ARGUMENT, "weft_session_beyond: a session and a place are needed");
+        return error_set(error, WEFT_ARGUMENT, "weft_session_extra_bytes: a session and a place are needed");
     size_t left, all;
     *bytes = 0;
     weft_status status = s->device->room ? s->device->room(&left, &all, error) : WEFT_OK;

@@ -45,7 +45,7 @@ void note_arrival(weft_session *s, const bound_program *r, const step *st, uint6
 }
 
 /* Times add up over runs, also when profiling is switched off and on between them. */
-void weft_session_profile(weft_session *s, bool on) {
+void weft_session_set_profile(weft_session *s, bool on) {
     if (s) s->profiles = on;
 }
 

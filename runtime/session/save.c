@@ -60,7 +60,7 @@ static weft_status gather(saving *v, const store_part *p, span wanted, void *int
         v->counts[r] = (size_t)(part.end - part.begin);
     }
     if (v->counts[writer] == count) return WEFT_OK;
-    weft_collective c = {.kind = WEFT_ALL_GATHER,
+    weft_collective c = {.kind = WEFT_COLLECTIVE_ALL_GATHER,
                          .dtype = p->type.dtype,
                          .name = p->path,
                          .buffer = into,

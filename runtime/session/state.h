@@ -201,7 +201,7 @@ struct weft_session {
     weft_feed *feeds; /* a run's, which the strategy may change; as many as a graph has inputs at most */
     int n_feeds;
     bool profiles;
-    bool checks, no_capture;                                    /* weft_session_check, weft_session_capture */
+    bool checks, no_capture; /* weft_session_set_check, weft_session_set_capture */
     void (*event)(void *context, const weft_node_event *event); /* called after each node; NULL: no tracer */
     void *event_context;
 };

@@ -103,8 +103,8 @@ static const optimizer_entry *nth_with_rate(const weft_plan *plan, int index) {
 }
 
 /* The last update's count is one less than the steps that are done. */
-bool weft_plan_lr(const weft_plan *plan, const weft_store *store, int index, const char **optimizer,
-                  double *lr) {
+bool weft_store_lr(const weft_plan *plan, const weft_store *store, int index, const char **optimizer,
+                   double *lr) {
     weft_schedule parts[WEFT_MAX_SCHEDULES] = {{0}};
     char why[SCHEDULE_WHY];
     double steps, epoch = 0;

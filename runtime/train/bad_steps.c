@@ -1,9 +1,9 @@
 /* bad_steps.c - a step that failed on its data: the samples of its micro-batch, which every rank knows as all
- * see the same order, and whether a bad one (guard.h) is passed over. */
+ * see the same order, and whether a bad one (bad_step.h) is passed over. */
 #include "runtime/train/trainer.h"
 
 #include "runtime/data/loader.h"
-#include "weft/guard.h"
+#include "weft/bad_step.h"
 
 /* ---- where it was ---- */
 

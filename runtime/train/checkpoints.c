@@ -40,18 +40,18 @@ static int64_t *position_of(weft_trainer *t, int i) {
 typedef struct kept_list {
     kit_arena memory;
     int n;
-    weft_kept *list;
+    weft_hook_number *list;
 } kept_list;
 
 static void keep(kept_list *k, const char *head, const char *name, double *value) {
     kit_line whole = {0};
-    weft_kept *list = kit_grow(&k->memory, k->list, k->n + 1, sizeof *list);
+    weft_hook_number *list = kit_grow(&k->memory, k->list, k->n + 1, sizeof *list);
     if (!list) return;
     kit_add(&whole, "%s%.200s", head, name);
     for (char *c = whole.text; *c; c++) /* a path, perhaps cut within a character: names are UTF-8 */
         if (*c & 0x80) *c = '?';
     k->list = list;
-    list[k->n++] = (weft_kept){kit_copy(&k->memory, whole.text), value};
+    list[k->n++] = (weft_hook_number){kit_copy(&k->memory, whole.text), value};
 }
 
 /* "early stop.0/best": the hook's name, and which of that name it is. */
@@ -80,16 +80,17 @@ static bool keep_all(kept_list *k, weft_trainer *t) {
 }
 
 /* All of them as notes, in memory of the list; NULL: there is none. */
-static const weft_note *notes_of(kept_list *k, weft_trainer *t, int *n) {
-    weft_note *list = kit_take(&k->memory, (POSITIONS + 3 + k->n), sizeof *list), *to = list;
+static const weft_checkpoint_note *notes_of(kept_list *k, weft_trainer *t, int *n) {
+    weft_checkpoint_note *list = kit_take(&k->memory, (POSITIONS + 3 + k->n), sizeof *list), *to = list;
     if (!list) return NULL;
     t->checkpoints.in_epoch = t->is_in_epoch;
     t->progress.seconds = t->seconds + (trainer_clock() - t->start);
-    for (int i = 0; i < POSITIONS; i++) *to++ = (weft_note){positions[i].name, (double)*position_of(t, i)};
-    *to++ = (weft_note){"trainer/rows", (double)t->data.batch};
-    *to++ = (weft_note){"trainer/takes", (double)flow_takes(t, t->progress.iteration)};
-    *to++ = (weft_note){"trainer/data", (double)t->data.samples};
-    for (int i = 0; i < k->n; i++) *to++ = (weft_note){k->list[i].name, *k->list[i].value};
+    for (int i = 0; i < POSITIONS; i++)
+        *to++ = (weft_checkpoint_note){positions[i].name, (double)*position_of(t, i)};
+    *to++ = (weft_checkpoint_note){"trainer/rows", (double)t->data.batch};
+    *to++ = (weft_checkpoint_note){"trainer/takes", (double)flow_takes(t, t->progress.iteration)};
+    *to++ = (weft_checkpoint_note){"trainer/data", (double)t->data.samples};
+    for (int i = 0; i < k->n; i++) *to++ = (weft_checkpoint_note){k->list[i].name, *k->list[i].value};
     *n = (int)(to - list);
     return list;
 }
@@ -98,7 +99,7 @@ static const weft_note *notes_of(kept_list *k, weft_trainer *t, int *n) {
 
 /* A whole number from 0 to 2^53, or -1: of a file that was made by something else. */
 static int64_t count_of(const weft_checkpoint *c, const char *name) {
-    double v = weft_checkpoint_note(c, name);
+    double v = weft_checkpoint_note_value(c, name);
     return v >= 0 && v <= 0x1p53 && v == floor(v) ? (int64_t)v : -1;
 }
 
@@ -141,7 +142,7 @@ static weft_status take_notes(weft_trainer *t, const weft_checkpoint *c, weft_er
     if (take_positions(t, c, error)) return error->status;
     bool is_good = keep_all(&k, t);
     for (int i = 0; is_good && i < k.n; i++) {
-        double value = weft_checkpoint_note(c, k.list[i].name);
+        double value = weft_checkpoint_note_value(c, k.list[i].name);
         if (!isnan(value)) *k.list[i].value = value;
     }
     kit_release(k.memory);
@@ -290,7 +291,7 @@ static void save(weft_trainer *t, bool is_best, double best_before) {
     s->saved = t->progress.iteration;
     s->saved_at = trainer_clock();
     s->has_news = false;
-    const weft_note *notes = keep_all(&k, t) ? notes_of(&k, t, &n) : NULL;
+    const weft_checkpoint_note *notes = keep_all(&k, t) ? notes_of(&k, t, &n) : NULL;
     weft_status status =
         notes ? weft_checkpoint_begin(s->writer, t->progress.iteration, is_best, notes, n, &error)
               : trainer_tell(t, kit_no_memory(&error, "trainer"), &error);

@@ -48,7 +48,7 @@ weft_status trainer_save_validated(weft_trainer *t, const char *path, weft_error
 }
 
 /* The sweep of a validation, or of a test; NULL: there is none. */
-static sweep *find_sweep(weft_trainer *t, weft_point before, const char *call, weft_error *error) {
+static sweep *find_sweep(weft_trainer *t, weft_hook_point before, const char *call, weft_error *error) {
     bool is_val = before == WEFT_BEFORE_VAL;
     if (!t) return kit_fail(error, WEFT_ARGUMENT, "%s: the trainer is NULL", call), NULL;
     sweep *s = is_val ? &t->val : &t->test;
@@ -59,7 +59,7 @@ static sweep *find_sweep(weft_trainer *t, weft_point before, const char *call, w
 }
 
 /* One batch: its numbers are metrics of this rank. Averages would have to come and go on all ranks. */
-static weft_status step(weft_trainer *t, weft_point before, const char *call, weft_metrics *metrics,
+static weft_status step(weft_trainer *t, weft_hook_point before, const char *call, weft_metrics *metrics,
                         weft_error *error) {
     int which;
     weft_error own;
@@ -82,7 +82,7 @@ static weft_status step(weft_trainer *t, weft_point before, const char *call, we
     return WEFT_OK;
 }
 
-static weft_status all(weft_trainer *t, weft_point before, const char *call, weft_metrics *metrics,
+static weft_status all(weft_trainer *t, weft_hook_point before, const char *call, weft_metrics *metrics,
                        weft_error *error) {
     weft_error own;
     bool averaged = false;
@@ -97,7 +97,7 @@ static weft_status all(weft_trainer *t, weft_point before, const char *call, wef
     if (averaged) status = trainer_averages_off(t, s, status, error);
     if (status || sweep_means(s, progress, error)) return trainer_tell(t, error->status, error);
     if (metrics) *metrics = *progress;
-    return trainer_tell(t, hooks_call(t, (weft_point)(before + 1), error), error);
+    return trainer_tell(t, hooks_call(t, (weft_hook_point)(before + 1), error), error);
 }
 
 weft_status weft_trainer_val_step(weft_trainer *t, weft_metrics *metrics, weft_error *error) {

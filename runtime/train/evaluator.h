@@ -13,10 +13,10 @@ typedef struct measure {
     double range;
     int64_t *matrix;
     /* Counts element e of the scores, which has a label. */
-    void (*note)(const struct measure *m, const weft_read *reads, int64_t e, int64_t label,
+    void (*note)(const struct measure *m, const weft_view *reads, int64_t e, int64_t label,
                  weft_tally *tally);
     /* The value of a sample, whose elements are `each` from `first` on. */
-    double (*value)(const struct measure *m, const weft_read *reads, int64_t first, int64_t each);
+    double (*value)(const struct measure *m, const weft_view *reads, int64_t first, int64_t each);
 } measure;
 
 /* An evaluator that weft_trainer_new() refuses, with this static text; NULL: out of memory. */
@@ -25,11 +25,11 @@ weft_evaluator measure_refused(const char *why);
  * one that weft_trainer_new() refuses. */
 weft_evaluator measure_new(const measure *with, const char *first, const char *second, weft_evaluator calls);
 /* Element i of a tensor of a type that is_real or is_whole. */
-double read_real(const weft_read *r, int64_t i);
-int64_t read_whole(const weft_read *r, int64_t i);
-bool is_real(const weft_read *r);  /* f32, f64 */
-bool is_whole(const weft_read *r); /* u8, i32, i64 */
-int64_t read_elements(const weft_read *r);
-tensor read_type(const weft_read *r);
+double read_real(const weft_view *r, int64_t i);
+int64_t read_whole(const weft_view *r, int64_t i);
+bool is_real(const weft_view *r);  /* f32, f64 */
+bool is_whole(const weft_view *r); /* u8, i32, i64 */
+int64_t read_elements(const weft_view *r);
+tensor read_type(const weft_view *r);
 
 #endif

@@ -6,25 +6,25 @@
 
 /* ---- scores and labels ---- */
 
-static int64_t classes_of(const weft_read *scores) {
+static int64_t classes_of(const weft_view *scores) {
     return scores->shape[1];
 }
 
 /* Elements of one class of a sample: the product of the axes behind C. */
-static int64_t inner_of(const weft_read *scores) {
+static int64_t inner_of(const weft_view *scores) {
     int64_t n = 1;
     for (int i = 2; i < scores->ndim; i++) n *= scores->shape[i];
     return n;
 }
 
 /* Element e of the labels: the score of its class 0; class c is c * inner further. */
-static int64_t first_score(const weft_read *scores, int64_t e) {
+static int64_t first_score(const weft_view *scores, int64_t e) {
     int64_t inner = inner_of(scores);
     return e / inner * classes_of(scores) * inner + e % inner;
 }
 
-static weft_status check_shapes(int64_t rows, const weft_read *reads, weft_error *error) {
-    const weft_read *scores = &reads[0], *label = &reads[1];
+static weft_status check_shapes(int64_t rows, const weft_view *reads, weft_error *error) {
+    const weft_view *scores = &reads[0], *label = &reads[1];
     tensor s = read_type(scores), l = read_type(label);
     bool fits = is_real(scores) && is_whole(label) && s.ndim >= 2 && l.ndim == s.ndim - 1 &&
                 s.shape[0] == rows && l.shape[0] == rows;
@@ -38,7 +38,7 @@ static weft_status check_shapes(int64_t rows, const weft_read *reads, weft_error
 
 /* How many classes have a higher score than class `label`, and those before it that have the same. With a NaN
  * among the scores no class is the right one. */
-static int64_t place_of(const weft_read *scores, int64_t e, int64_t label) {
+static int64_t place_of(const weft_view *scores, int64_t e, int64_t label) {
     int64_t inner = inner_of(scores), at = first_score(scores, e), place = 0;
     double own = read_real(scores, at + label * inner);
     for (int64_t c = 0; c < classes_of(scores); c++) {
@@ -53,7 +53,7 @@ static double ratio(double part, double of) {
     return of > 0 ? part / of : 0;
 }
 
-static weft_status open_scores(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
+static weft_status open_scores(void *self, int64_t rows, const weft_view *reads, int64_t *counts,
                                int64_t *sums, weft_error *error) {
     enum { MOST = 4096 /* classes of a matrix */ };
     const measure *m = self;
@@ -67,7 +67,7 @@ static weft_status open_scores(void *self, int64_t rows, const weft_read *reads,
 }
 
 /* Elements whose label is negative do not count. */
-static weft_status batch_scores(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+static weft_status batch_scores(void *self, int64_t rows, const weft_view *reads, weft_tally *tally,
                                 weft_error *error) {
     const measure *m = self;
     int64_t n = read_elements(&reads[1]), classes = classes_of(&reads[0]);
@@ -85,7 +85,7 @@ static weft_status batch_scores(void *self, int64_t rows, const weft_read *reads
 
 enum { HITS, ALL };
 
-static void note_accuracy(const measure *m, const weft_read *reads, int64_t e, int64_t label,
+static void note_accuracy(const measure *m, const weft_view *reads, int64_t e, int64_t label,
                           weft_tally *tally) {
     weft_tally_count(tally, HITS, place_of(&reads[0], e, label) < m->k);
     weft_tally_count(tally, ALL, 1);
@@ -109,7 +109,7 @@ weft_evaluator weft_evaluator_accuracy(const char *scores, const char *label, in
 /* ---- confusion: counts [label][highest score, or C: none] ---- */
 
 /* C where a score is NaN. */
-static int64_t highest(const weft_read *scores, int64_t e) {
+static int64_t highest(const weft_view *scores, int64_t e) {
     int64_t inner = inner_of(scores), at = first_score(scores, e), best = 0;
     for (int64_t c = 0; c < classes_of(scores); c++) {
         double score = read_real(scores, at + c * inner);
@@ -119,7 +119,7 @@ static int64_t highest(const weft_read *scores, int64_t e) {
     return best;
 }
 
-static void note_confusion(const measure *m, const weft_read *reads, int64_t e, int64_t label,
+static void note_confusion(const measure *m, const weft_view *reads, int64_t e, int64_t label,
                            weft_tally *tally) {
     weft_tally_count(tally, label * (classes_of(&reads[0]) + 1) + highest(&reads[0], e), 1);
 }
@@ -177,7 +177,7 @@ weft_evaluator weft_evaluator_confusion(const char *scores, const char *label, i
 /* ---- perplexity ---- */
 
 /* -log softmax(scores)[label] */
-static double surprise(const weft_read *scores, int64_t e, int64_t label) {
+static double surprise(const weft_view *scores, int64_t e, int64_t label) {
     int64_t inner = inner_of(scores), at = first_score(scores, e);
     double most = -(double)INFINITY, sum = 0;
     for (int64_t c = 0; c < classes_of(scores); c++) most = fmax(most, read_real(scores, at + c * inner));
@@ -185,14 +185,14 @@ static double surprise(const weft_read *scores, int64_t e, int64_t label) {
     return log(sum) + most - read_real(scores, at + label * inner);
 }
 
-static void note_perplexity(const measure *m, const weft_read *reads, int64_t e, int64_t label,
+static void note_perplexity(const measure *m, const weft_view *reads, int64_t e, int64_t label,
                             weft_tally *tally) {
     weft_tally_add(tally, 0, surprise(&reads[0], e, label));
     weft_tally_count(tally, 0, 1);
 }
 
 /* Of values that the graph gives itself. */
-static weft_status open_surprises(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
+static weft_status open_surprises(void *self, int64_t rows, const weft_view *reads, int64_t *counts,
                                   int64_t *sums, weft_error *error) {
     tensor t = read_type(&reads[0]);
     *counts = *sums = 1;
@@ -200,7 +200,7 @@ static weft_status open_surprises(void *self, int64_t rows, const weft_read *rea
     return kit_fail(error, WEFT_SHAPE, "%s is %s, and must be f32 or f64", reads[0].name, TENSOR(&t));
 }
 
-static weft_status batch_surprises(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+static weft_status batch_surprises(void *self, int64_t rows, const weft_view *reads, weft_tally *tally,
                                    weft_error *error) {
     int64_t n = read_elements(&reads[0]);
     for (int64_t e = 0; e < n; e++) weft_tally_add(tally, 0, read_real(&reads[0], e));

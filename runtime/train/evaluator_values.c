@@ -25,28 +25,28 @@ weft_evaluator measure_new(const measure *with, const char *first, const char *s
     return calls;
 }
 
-bool is_real(const weft_read *r) {
+bool is_real(const weft_view *r) {
     return r->dtype == WEFT_F32 || r->dtype == WEFT_F64;
 }
 
-bool is_whole(const weft_read *r) {
+bool is_whole(const weft_view *r) {
     return r->dtype == WEFT_U8 || r->dtype == WEFT_I32 || r->dtype == WEFT_I64;
 }
 
-double read_real(const weft_read *r, int64_t i) {
+double read_real(const weft_view *r, int64_t i) {
     return r->dtype == WEFT_F32 ? (double)((const float *)r->data)[i] : ((const double *)r->data)[i];
 }
 
-int64_t read_whole(const weft_read *r, int64_t i) {
+int64_t read_whole(const weft_view *r, int64_t i) {
     if (r->dtype == WEFT_U8) return ((const uint8_t *)r->data)[i];
     return r->dtype == WEFT_I32 ? ((const int32_t *)r->data)[i] : ((const int64_t *)r->data)[i];
 }
 
-tensor read_type(const weft_read *r) {
+tensor read_type(const weft_view *r) {
     return tensor_of(r->dtype, r->ndim, r->shape);
 }
 
-int64_t read_elements(const weft_read *r) {
+int64_t read_elements(const weft_view *r) {
     tensor t = read_type(r);
     return tensor_elements(&t);
 }
@@ -54,7 +54,7 @@ int64_t read_elements(const weft_read *r) {
 /* ---- means of rows ---- */
 
 /* Real numbers, a row for each sample. */
-static weft_status check_rows(const weft_read *r, int64_t rows, weft_error *error) {
+static weft_status check_rows(const weft_view *r, int64_t rows, weft_error *error) {
     tensor t = read_type(r);
     if (is_real(r) && r->ndim && r->shape[0] == rows) return WEFT_OK;
     return kit_fail(error, WEFT_SHAPE, "%s is %s, and must be f32 or f64 with a row for each of %jd samples",
@@ -62,13 +62,13 @@ static weft_status check_rows(const weft_read *r, int64_t rows, weft_error *erro
 }
 
 /* One count, the samples or elements, and one sum. */
-static weft_status open_mean(void *self, int64_t rows, const weft_read *reads, int64_t *counts, int64_t *sums,
+static weft_status open_mean(void *self, int64_t rows, const weft_view *reads, int64_t *counts, int64_t *sums,
                              weft_error *error) {
     *counts = *sums = 1;
     return check_rows(&reads[0], rows, error);
 }
 
-static weft_status batch_rows(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+static weft_status batch_rows(void *self, int64_t rows, const weft_view *reads, weft_tally *tally,
                               weft_error *error) {
     const measure *m = self;
     int64_t each = read_elements(&reads[0]) / rows;
@@ -77,7 +77,7 @@ static weft_status batch_rows(void *self, int64_t rows, const weft_read *reads, 
     return WEFT_OK;
 }
 
-static double mean_of(const measure *m, const weft_read *reads, int64_t first, int64_t each) {
+static double mean_of(const measure *m, const weft_view *reads, int64_t first, int64_t each) {
     double sum = 0;
     for (int64_t k = 0; k < each; k++) sum += read_real(&reads[0], first + k);
     return sum / (double)each;
@@ -98,7 +98,7 @@ weft_evaluator weft_evaluator_mean(const char *name, const char *output) {
 
 /* ---- differences ---- */
 
-static weft_status open_difference(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
+static weft_status open_difference(void *self, int64_t rows, const weft_view *reads, int64_t *counts,
                                    int64_t *sums, weft_error *error) {
     tensor a = read_type(&reads[0]), b = read_type(&reads[1]);
     *counts = *sums = 1;
@@ -111,12 +111,12 @@ static weft_status open_difference(void *self, int64_t rows, const weft_read *re
 }
 
 /* The squared error of element i. */
-static double squared(const weft_read *reads, int64_t i) {
+static double squared(const weft_view *reads, int64_t i) {
     double d = read_real(&reads[0], i) - read_real(&reads[1], i);
     return d * d;
 }
 
-static weft_status batch_mse(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+static weft_status batch_mse(void *self, int64_t rows, const weft_view *reads, weft_tally *tally,
                              weft_error *error) {
     int64_t n = read_elements(&reads[0]);
     for (int64_t i = 0; i < n; i++) weft_tally_add(tally, 0, squared(reads, i));
@@ -130,7 +130,7 @@ weft_evaluator weft_evaluator_mse(const char *output, const char *target) {
     return measure_new(&(measure){.name = "mse"}, output, target, calls);
 }
 
-static double psnr_of(const measure *m, const weft_read *reads, int64_t first, int64_t each) {
+static double psnr_of(const measure *m, const weft_view *reads, int64_t first, int64_t each) {
     double sum = 0;
     for (int64_t k = 0; k < each; k++) sum += squared(reads, first + k);
     return 10 * log10(m->range * m->range / (sum / (double)each));

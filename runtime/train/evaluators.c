@@ -50,7 +50,7 @@ static weft_status find_read(measure_reads *into, int k, const weft_plan *plan, 
     if (!is_output && input < 0)
         return kit_fail(error, WEFT_NAME, "graph %s has neither an output nor an input '%.80s'%s", r->graph,
                         name, NEAR(near));
-    into->reads[k] = (weft_read){.name = p.name, .dtype = p.dtype, .ndim = p.ndim};
+    into->reads[k] = (weft_view){.name = p.name, .dtype = p.dtype, .ndim = p.ndim};
     memcpy(into->reads[k].shape, p.shape, sizeof p.shape);
     return is_output ? bound_fetch(r, &p, &into->reads[k].data, error) : WEFT_OK;
 }
@@ -70,7 +70,7 @@ static weft_status bind_one(measures *m, int which, int i, const weft_plan *plan
     int64_t counts = 0, sums = 0;
     for (int k = 0; k < reads_of(e); k++)
         if (find_read(reads, k, plan, r, e->reads[k], error)) return error->status;
-    weft_read shapes[WEFT_MAX_READS];
+    weft_view shapes[WEFT_MAX_READS];
     memcpy(shapes, reads->reads, sizeof shapes);
     for (int k = 0; k < WEFT_MAX_READS; k++) shapes[k].data = NULL;
     weft_status status = e->open(e->self, rows, shapes, &counts, &sums, error);

@@ -159,7 +159,7 @@ void batches_close(batches *b) {
 
 void batches_epoch(batches *b, int64_t epoch) {
     b->taken = 0;
-    weft_loader_epoch(b->loader, epoch);
+    weft_loader_set_epoch(b->loader, epoch);
 }
 
 void batches_seek(batches *b, int64_t number) {

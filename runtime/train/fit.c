@@ -146,7 +146,7 @@ weft_status weft_trainer_check(const weft_trainer *t, weft_error *error) {
     return hooks_check(t, error);
 }
 
-void weft_trainer_metrics_every(weft_trainer *t, int64_t every) {
+void weft_trainer_set_metrics_every(weft_trainer *t, int64_t every) {
     if (t) t->options.metrics_every = every;
 }
 

@@ -4,7 +4,7 @@
  * with w k does. A step that runs on batches which another took has k of its K, every (K / k)-th, which are
  * the same ones in any world, too. */
 #include "runtime/train/trainer.h"
-#include "weft/guard.h"
+#include "weft/bad_step.h"
 
 /* ---- binding ---- */
 

@@ -1,7 +1,7 @@
 /* hooks.c - calls the hooks of a trainer: when it is made, at each point, and when it is checked. */
 #include "runtime/train/trainer.h"
 
-const char *weft_point_name(weft_point point) {
+const char *weft_hook_point_name(weft_hook_point point) {
     switch (point) {
 #define X(name, number, text)                                                                                \
     case WEFT_##name:                                                                                        \
@@ -20,7 +20,7 @@ static void tell_place(const weft_trainer *t, const weft_hook *hook) {
 }
 
 /* A hook may fail without a text of its own. */
-static weft_status call(const weft_hook *hook, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status call(const weft_hook *hook, weft_trainer *t, weft_hook_point point, weft_error *error) {
     weft_error own = {0};
     if (t->progress.world > 1) tell_place(t, hook);
     weft_status status = hook->at(hook->self, t, point, &own);
@@ -29,10 +29,11 @@ static weft_status call(const weft_hook *hook, weft_trainer *t, weft_point point
     return kit_fail(error, status, "a hook failed: %s", hook->name ? hook->name : "it has no name");
 }
 
-weft_status hooks_call(weft_trainer *t, weft_point point, weft_error *error) {
+weft_status hooks_call(weft_trainer *t, weft_hook_point point, weft_error *error) {
     weft_status status = WEFT_OK;
     if (t->hook_depth == 8) /* say, one that validates before each validation */
-        return kit_fail(error, WEFT_ORDER, "hooks call hooks without end, at %s", weft_point_name(point));
+        return kit_fail(error, WEFT_ORDER, "hooks call hooks without end, at %s",
+                        weft_hook_point_name(point));
     t->hook_depth++;
     for (int i = 0; !status && i < t->options.n_hooks; i++)
         status = call(&t->options.hooks[i], t, point, error);

@@ -57,10 +57,10 @@ void metrics_note(metrics *m, const bound *r, double weight) {
 
 weft_status ranks_sum(const weft_env *env, weft_comm *comm, size_t n, double *numbers, weft_error *error) {
     if (!comm || comm->world < 2) return WEFT_OK;
-    size_t bytes = weft_collective_scratch(WEFT_ALL_REDUCE, WEFT_F64, 0, n, comm->world);
+    size_t bytes = weft_collective_scratch(WEFT_COLLECTIVE_ALL_REDUCE, WEFT_F64, 0, n, comm->world);
     void *scratch = weft_memory_new(env, bytes + 1);
     if (!scratch) return kit_no_memory(error, "trainer");
-    weft_collective sum = {.kind = WEFT_ALL_REDUCE,
+    weft_collective sum = {.kind = WEFT_COLLECTIVE_ALL_REDUCE,
                            .dtype = WEFT_F64,
                            .buffer = numbers,
                            .count = n,

@@ -1,6 +1,6 @@
 /* own_step.c - options.train_step in place of a flow: it runs graphs by weft_trainer_run(). */
 #include "runtime/train/trainer.h"
-#include "weft/guard.h"
+#include "weft/bad_step.h"
 
 /* Where it calls weft_run_update() by itself, a bad step is the error of that call. After a bad step that it
  * skips itself it continues with another run, whose errors are not bad steps. */

@@ -28,7 +28,7 @@ static weft_array *room_for(const sweep *s, weft_env const *env, weft_error *err
     if (p->ndim) memcpy(shape, p->shape, sizeof shape);
     if (check_rows(s, error)) return NULL;
     if (s->data.loader) shape[0] = s->data.samples;
-    return weft_array_of(p->dtype, ndim, shape, NULL, env, error);
+    return weft_array_new(p->dtype, ndim, shape, NULL, env, error);
 }
 
 static weft_status collect(sweep *s, weft_store *store, char *into, weft_error *error) {
@@ -66,7 +66,7 @@ weft_status prediction_type(const sweep *s, tensor *type, weft_error *error) {
 weft_array *prediction_run(sweep *s, const weft_trainer *t, weft_error *error) {
     if (t->session && weft_sync(t->session, error)) return NULL;
     weft_array *result = room_for(s, t->env, error);
-    if (result && collect(s, t->store, weft_array_write(result), error)) {
+    if (result && collect(s, t->store, weft_array_mutable_data(result), error)) {
         weft_array_free(result);
         result = NULL;
     }

@@ -38,7 +38,7 @@ weft_status rates_keep(weft_trainer *t, weft_error *error) {
 }
 
 /* What is asked of an optimizer now, the last of it; NULL: nothing. */
-static const weft_rate *asked_now(const weft_trainer *t, const char *optimizer) {
+static const weft_optimizer_lr *asked_now(const weft_trainer *t, const char *optimizer) {
     const weft_trainer_checkpoints *o = &t->options.checkpoints;
     for (int i = o->n_rates; i-- > 0;) {
         const char *of = o->rates[i].optimizer;
@@ -48,7 +48,7 @@ static const weft_rate *asked_now(const weft_trainer *t, const char *optimizer) 
 }
 
 static weft_status resume_one(weft_trainer *t, asked_rate *r, weft_error *error) {
-    const weft_rate *now = asked_now(t, r->optimizer);
+    const weft_optimizer_lr *now = asked_now(t, r->optimizer);
     double old;
     if (!now || now->lr == r->lr) return WEFT_OK;
     if (read_rate(t, r, &old, error) || weft_store_set_lr(t->store, r->optimizer, now->lr, error))

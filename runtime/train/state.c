@@ -29,8 +29,8 @@ weft_session *weft_trainer_session(weft_trainer *t, weft_error *error) {
     if (t->session) return t->session;
     t->session = t->options.comm ? weft_session_open_on(t->plan, t->store, t->options.comm, error)
                                  : weft_session_open(t->plan, t->store, error);
-    if (t->session) weft_session_check(t->session, t->options.check);
-    if (t->session) weft_session_capture(t->session, !t->options.no_capture);
+    if (t->session) weft_session_set_check(t->session, t->options.check);
+    if (t->session) weft_session_set_capture(t->session, !t->options.no_capture);
     return t->session;
 }
 

@@ -93,8 +93,8 @@ weft_status sweep_sessions(sweep *s, weft_store *store, weft_error *error) {
     for (int i = 0; i < 2; i++) {
         if (!s->plan[i] || s->session[i]) continue;
         if (!(s->session[i] = weft_session_open(s->plan[i], store, error))) return error->status;
-        weft_session_check(s->session[i], s->checks);
-        weft_session_capture(s->session[i], !s->no_capture);
+        weft_session_set_check(s->session[i], s->checks);
+        weft_session_set_capture(s->session[i], !s->no_capture);
     }
     return WEFT_OK;
 }

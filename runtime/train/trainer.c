@@ -197,7 +197,7 @@ static weft_status check_idle(const weft_trainer *t, weft_error *error) {
         return kit_fail(
             error, WEFT_ORDER,
             "trainer: graph %.80s assigns %.80s, which graph %.80s reads, but no flow runs it: "
-            "name it in the flow, after the graph that trains (weft_flow, graphtool --flow), or in "
+            "name it in the flow, after the graph that trains (weft_model_set_flow, graphtool --flow), or in "
             "a flow of another name where the training need not run it",
             g.graph, g.path, g.reader);
     }

@@ -160,7 +160,7 @@ weft_status tally_merge(weft_tally *t, weft_comm *comm, weft_error *error);
 
 /* What an evaluator reads of a run. */
 typedef struct measure_reads {
-    weft_read reads[WEFT_MAX_READS];
+    weft_view reads[WEFT_MAX_READS];
     int source[WEFT_MAX_READS]; /* array of the data set; -1: an output */
 } measure_reads;
 
@@ -387,7 +387,7 @@ weft_status flow_run(weft_trainer *t, weft_error *error);
 
 /* ---- hooks.c ---- */
 
-weft_status hooks_call(weft_trainer *t, weft_point point, weft_error *error);
+weft_status hooks_call(weft_trainer *t, weft_hook_point point, weft_error *error);
 weft_status hooks_check(const weft_trainer *t, weft_error *error);
 /* Of a trainer that is complete. */
 weft_status hooks_open(weft_trainer *t, weft_error *error);

@@ -100,9 +100,9 @@ static bool has_room(const collectives *l, const weft_node *n) {
     if (n->op == &weft_op_all_gather) return n->n_out == 1;
     if (n->n_out != 2 || n->out[1].type.dtype != WEFT_U8 || type_elements(&n->out[1].type) != a->scratch)
         return false;
-    weft_collective_kind kind = n->op == &weft_op_broadcast        ? WEFT_BROADCAST
-                                : n->op == &weft_op_reduce_scatter ? WEFT_REDUCE_SCATTER
-                                                                   : WEFT_ALL_REDUCE;
+    weft_collective_kind kind = n->op == &weft_op_broadcast        ? WEFT_COLLECTIVE_BROADCAST
+                                : n->op == &weft_op_reduce_scatter ? WEFT_COLLECTIVE_REDUCE_SCATTER
+                                                                   : WEFT_COLLECTIVE_ALL_REDUCE;
     size_t count = (size_t)type_elements(&n->out[0].type);
     return (size_t)a->scratch >= weft_collective_scratch(kind, n->out[0].type.dtype,
                                                          a->bf16 ? WEFT_BF16 : (weft_dtype)0, count,

@@ -1,6 +1,6 @@
 /* index.c - what the rules ask about one program again and again, found in one walk over it: the waits for
  * its collectives, what happens to each bucket's gradients, and which subgraph a parameter belongs to by what
- * weft_ddp said. */
+ * weft_model_set_ddp said. */
 #include "runtime/verify/verify.h"
 
 #include "ops/optimizer/update.h"
@@ -150,7 +150,7 @@ static const subgraph *subgraph_named(const verify_index *x, const char *path, s
     return found && strncmp(found->path, path, n) == 0 && !found->path[n] ? found : NULL;
 }
 
-/* Whether weft_ddp names the scope that is the first n characters of path. */
+/* Whether weft_model_set_ddp names the scope that is the first n characters of path. */
 static bool is_scope(const verify_index *x, const char *path, size_t n) {
     char scope[1400];
     const char *key = scope;
@@ -160,8 +160,8 @@ static bool is_scope(const verify_index *x, const char *path, size_t n) {
     return bsearch(&key, x->scopes, (size_t)x->n_scopes, sizeof key, by_text) != NULL;
 }
 
-/* The longest scope named by weft_ddp that is `path` or contains it; without one, the first name of the path,
- * or "" for a path of one name. NULL: no subgraph has this path. */
+/* The longest scope named by weft_model_set_ddp that is `path` or contains it; without one, the first name
+ * of the path, or "" for a path of one name. NULL: no subgraph has this path. */
 const subgraph *verify_subgraph(const verify_index *x, const char *path) {
     size_t n = strlen(path), top = strcspn(path, "/");
     for (;; n--) {

@@ -9,7 +9,7 @@
  *        values have memory of their own
  *   L11  the programs of a step fill the same buckets: the first assigns the bucket's gradients in the store,
  *        the others add to all levels of these; an update alone adds up these levels
- *   L20  a subgraph has the options that weft_ddp gave it, and the ranks of its process group
+ *   L20  a subgraph has the options that weft_model_set_ddp gave it, and the ranks of its process group
  */
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
@@ -92,7 +92,7 @@ static double usual_cap(const weft_plan *plan, double bytes) {
     return plan->options.world == 1 || part > 25 ? 25 : part < 0.0625 ? 0.0625 : part;
 }
 
-/* Whether g has the options that weft_ddp set, with the compile options where it set none. */
+/* Whether g has the options that weft_model_set_ddp set, with the compile options where it set none. */
 static bool has_own_options(const weft_plan *plan, const subgraph *g, double bytes) {
     const weft_compile_options *o = &plan->options;
     ddp_attrs want = {0};

@@ -82,7 +82,7 @@ typedef struct verify_index {
     int *waits;                 /* by id of a collective: how many waits there are */
     verify_counts *counts;      /* by index of a bucket */
     const subgraph **owner;     /* by index of a parameter; NULL: not looked up yet */
-    const char **scopes;        /* scopes that weft_ddp names, sorted */
+    const char **scopes;        /* scopes that weft_model_set_ddp names, sorted */
     const subgraph **subgraphs; /* sorted by path */
 } verify_index;
 /* p: of the plan, or NULL. Rules return false when they are broken, or without an error when memory is out;
@@ -108,8 +108,8 @@ const weft_variable *verify_filled_by(const weft_node *n);
 const weft_variable *verify_gradients_in(const weft_node *n);
 /* The bucket that an update changes, whole or in a rank's range; NULL: n is no update. */
 const weft_variable *verify_updated_by(const weft_node *n);
-/* The subgraph of a parameter's path or of a scope, from what weft_ddp said; NULL: none. The second one
- * remembers it. */
+/* The subgraph of a parameter's path or of a scope, from what weft_model_set_ddp said; NULL: none. The
+ * second one remembers it. */
 const subgraph *verify_subgraph(const verify_index *x, const char *path);
 const subgraph *verify_subgraph_of(verify_index *x, const weft_variable *parameter);
 /* The operand that a result is computed from, apart from numbers, where there is one alone; NULL: none, or

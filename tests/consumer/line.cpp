@@ -7,10 +7,10 @@
 
 static float sum_of(weft_comm *comm, float mine) {
     float scratch[64] = {mine};
-    std::vector<char> memory(weft_collective_scratch(WEFT_ALL_REDUCE, WEFT_F32, WEFT_F32, 1, 2) + 64);
+    std::vector<char> memory(weft_collective_scratch(WEFT_COLLECTIVE_ALL_REDUCE, WEFT_F32, WEFT_F32, 1, 2) + 64);
     auto aligned = (reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64;
     weft_collective sum = {};
-    sum.kind = WEFT_ALL_REDUCE;
+    sum.kind = WEFT_COLLECTIVE_ALL_REDUCE;
     sum.buffer = scratch;
     sum.count = 1;
     sum.scratch = reinterpret_cast<void *>(aligned);

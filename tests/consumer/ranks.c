@@ -13,9 +13,9 @@ int main(void) {
     weft_comm *comm = OVER(NULL, NULL, &error);
     if (!comm) return puts(error.text), 1;
     double one = 1;
-    size_t bytes = weft_collective_scratch(WEFT_ALL_REDUCE, WEFT_F64, 0, 1, comm->world);
+    size_t bytes = weft_collective_scratch(WEFT_COLLECTIVE_ALL_REDUCE, WEFT_F64, 0, 1, comm->world);
     void *scratch = aligned_alloc(64, (bytes + 64) / 64 * 64);
-    weft_collective sum = {.kind = WEFT_ALL_REDUCE,
+    weft_collective sum = {.kind = WEFT_COLLECTIVE_ALL_REDUCE,
                            .dtype = WEFT_F64,
                            .buffer = &one,
                            .count = 1,

@@ -322,7 +322,7 @@ static weft_model *convolutions_and_a_product(void) {
         y = weft_relu(weft_conv2d(y, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "one"));
         y = weft_conv2d(y, &(weft_conv){.out = 8, .kernel = 3, .pad = 1}, "two");
     }
-    weft_value *loss = weft_mean(weft_mul(y, y), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_mul(y, y), WEFT_ALL, false);
     weft_minimize(loss, "net", &(weft_optimizer){.type = "sgd", .lr = 0.1});
     weft_output(loss, "loss");
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);

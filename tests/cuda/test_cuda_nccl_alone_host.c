@@ -109,7 +109,8 @@ static _Thread_local char heard[sizeof(((weft_error *)0)->text)];
 /* The ranks enter barriers of different programs. */
 static const char *differ(weft_comm *comm) {
     weft_error error = {0}, again = {0};
-    weft_collective c = {.kind = WEFT_BARRIER, .run = 3, .program = comm->rank ? "g_step" : "d_step"};
+    weft_collective c = {
+        .kind = WEFT_COLLECTIVE_BARRIER, .run = 3, .program = comm->rank ? "g_step" : "d_step"};
     snprintf(heard, sizeof heard, "%s", weft_comm_run(comm, &c, &error) ? error.text : "nothing");
     if (weft_comm_poll(comm, &again) != WEFT_PEER || strcmp(again.text, error.text)) return "errors stay";
     const char *want = comm->rank ? "the first difference is the program: g_step on rank 1, d_step on rank 0"
@@ -126,7 +127,7 @@ static const char *stay_away(weft_comm *comm) {
         for (int i = 0; i < 6000 && !atomic_load(&has_given_up); i++) test_nap(10);
         return NULL;
     }
-    weft_collective c = {.kind = WEFT_BARRIER, .name = "run barrier"};
+    weft_collective c = {.kind = WEFT_COLLECTIVE_BARRIER, .name = "run barrier"};
     uint64_t ticket;
     if (weft_comm_start(comm, &c, &ticket, &error)) return "a barrier starts without waiting";
     while (!weft_comm_poll(comm, &error)) test_nap(1);

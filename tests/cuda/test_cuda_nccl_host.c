@@ -21,7 +21,7 @@ static void join(world_rank *r) {
 /* ---- when everything works ---- */
 
 static void train_uncaptured(world_rank *r) {
-    weft_session_capture(r->session, false);
+    weft_session_set_capture(r->session, false);
     world_train(r);
 }
 
@@ -102,8 +102,8 @@ TEST(ranks_that_share_a_gpu_are_told_so) {
 TEST(groups_train_over_nccl_as_by_way_of_the_host) {
     char where[300];
     weft_model *m = narrow_two_graphs();
-    weft_ddp(m, "left", &(weft_ddp_options){.process_group = "0-1;2-3", .zero = 1});
-    weft_ddp(m, "right", &(weft_ddp_options){.process_group = "0,2;1,3"});
+    weft_model_set_ddp(m, "left", &(weft_ddp_options){.process_group = "0-1;2-3", .zero = 1});
+    weft_model_set_ddp(m, "right", &(weft_ddp_options){.process_group = "0,2;1,3"});
     world_job job = {.model = m,
                      .steps = NARROW_STEPS,
                      .options = {.device = WEFT_DEVICE_CUDA, .deterministic = true, .world = 4}};
@@ -142,7 +142,7 @@ static void live(world_rank *r) {
     const mishap *m = r->job->context;
     float loss;
     bool is_strange = r->rank == 1;
-    if (is_strange && m->is_uncaptured) weft_session_capture(r->session, false);
+    if (is_strange && m->is_uncaptured) weft_session_set_capture(r->session, false);
     for (int step = 0; step < STEPS && !r->error.status; step++) {
         const char *graph = step % 2 ? "right" : "left";
         if (is_strange && step == m->step && m->before) m->before(r);
@@ -169,7 +169,7 @@ static void lose_network(world_rank *r) {
 }
 
 static void end_epoch(world_rank *r) {
-    weft_collective barrier = {.kind = WEFT_BARRIER, .name = "end of the epoch"};
+    weft_collective barrier = {.kind = WEFT_COLLECTIVE_BARRIER, .name = "end of the epoch"};
     weft_comm_run(r->comm, &barrier, &r->error);
 }
 

@@ -69,7 +69,7 @@ static weft_model *model_with_means(void) {
     weft_value *y = weft_tanh(weft_linear(x, 33, "a", &normed));
     y = weft_linear(y, 5, "b", &normed);
     y = weft_sub(y, weft_moving_mean(weft_mean(y, WEFT_AXES(0), false), 0.5, "center"));
-    weft_value *loss = weft_mean(weft_square(weft_offset(y, 1)), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_square(weft_offset(y, 1)), WEFT_ALL, false);
     weft_minimize(loss, "", &(weft_optimizer){.type = "adam", .lr = 0.05});
     weft_output(loss, "loss");
     return m;

@@ -87,7 +87,7 @@ TEST(training_goes_the_same_way_where_cublaslt_lacks_epilogues) {
 /* ---- the same bits ---- */
 
 static void train_uncaptured(world_rank *r) {
-    weft_session_capture(r->session, false);
+    weft_session_set_capture(r->session, false);
     world_train(r);
 }
 
@@ -205,7 +205,7 @@ static void look_at_memory(world_rank *r) {
     planned = weft_plan_memory(r->plan);
     world_train(r);
     in_use = cuda_host_count().bytes;
-    CHECK(weft_session_beyond(r->session, &beyond, NULL) == WEFT_OK);
+    CHECK(weft_session_extra_bytes(r->session, &beyond, NULL) == WEFT_OK);
 }
 
 TEST(memory_on_the_gpu_is_the_plans) {
@@ -348,7 +348,7 @@ TEST(a_check_names_the_first_node_that_makes_nan) {
     float x[20] = {1, 2, 3, [7] = NAN}, loss = 0;
     open_model(&o, classifier());
     if (o.session) {
-        weft_session_check(o.session, true);
+        weft_session_set_check(o.session, true);
         CHECK(run_classifier(&o, x, (int64_t[]){0, 1, 2, 0}, &loss) == WEFT_DATA);
         CHECK_HOLDS(o.error.text, "NaN at element 7");
         x[7] = 0;

@@ -92,7 +92,7 @@ TEST(every_node_launches_what_its_plan_counts) {
 
 static void profile(world_rank *r) {
     world_micro(r, "train", 0, NULL);
-    weft_session_profile(r->session, true);
+    weft_session_set_profile(r->session, true);
     for (int i = 1; i < 4; i++) world_micro(r, "train", i, NULL);
     for (int i = 0; i < r->session->programs[0].n_steps; i++) {
         const step *st = &r->session->programs[0].steps[i];

@@ -78,16 +78,17 @@ static int bits(weft_comm *c) {
     weft_error error = {0};
     weft_status status = WEFT_OK;
     for (int i = 0; i < 4; i++)
-        for (int kind = WEFT_ALL_REDUCE; kind <= WEFT_BROADCAST && !status; kind++)
-            for (int wire = 0; wire <= (kind <= WEFT_REDUCE_SCATTER) && !status; wire++) {
+        for (int kind = WEFT_COLLECTIVE_ALL_REDUCE; kind <= WEFT_COLLECTIVE_BROADCAST && !status; kind++)
+            for (int wire = 0; wire <= (kind <= WEFT_COLLECTIVE_REDUCE_SCATTER) && !status; wire++) {
                 size_t begin = 0, end = counts[i];
                 weft_collective a = {(weft_collective_kind)kind, .buffer = x,
                                      .count = counts[i],         .wire = wire ? WEFT_BF16 : WEFT_F32,
                                      .scratch = scratch,         .scratch_bytes = ROOM};
                 contribute(x, counts[i], c->rank);
                 status = weft_comm_run(c, &a, &error);
-                if (kind == WEFT_REDUCE_SCATTER) weft_comm_range(counts[i], c->world, c->rank, &begin, &end);
-                if (kind == WEFT_REDUCE && c->rank) end = 0;
+                if (kind == WEFT_COLLECTIVE_REDUCE_SCATTER)
+                    weft_comm_range(counts[i], c->world, c->rank, &begin, &end);
+                if (kind == WEFT_COLLECTIVE_REDUCE && c->rank) end = 0;
                 hash = hash_of(hash, x + begin, (end - begin) * sizeof *x);
             }
     char line[40];
@@ -103,7 +104,8 @@ static int endless(weft_comm *c) {
     static float x[N];
     void *scratch = test_memory(ROOM);
     weft_error error = {0};
-    weft_collective a = {WEFT_ALL_REDUCE, .buffer = x, .count = N, .scratch = scratch, .scratch_bytes = ROOM};
+    weft_collective a = {WEFT_COLLECTIVE_ALL_REDUCE, .buffer = x, .count = N, .scratch = scratch,
+                         .scratch_bytes = ROOM};
     tell(c, "begins");
     while (!weft_comm_run(c, &a, &error)) {
     }
@@ -114,10 +116,9 @@ static int endless(weft_comm *c) {
 static weft_status meet(weft_comm *c, uint64_t order, const char *name, weft_error *error) {
     float x[100] = {0};
     _Alignas(64) char scratch[2048];
-    weft_collective a = {
-        WEFT_ALL_REDUCE, .buffer = x, .count = 100, .scratch = scratch, .scratch_bytes = sizeof scratch,
-        .order = order,  .name = name};
-    if (c->rank == 1 && strcmp(name, "differ") == 0) a.kind = WEFT_BROADCAST;
+    weft_collective a = {WEFT_COLLECTIVE_ALL_REDUCE,      .buffer = x,    .count = 100, .scratch = scratch,
+                         .scratch_bytes = sizeof scratch, .order = order, .name = name};
+    if (c->rank == 1 && strcmp(name, "differ") == 0) a.kind = WEFT_COLLECTIVE_BROADCAST;
     return weft_comm_run(c, &a, error);
 }
 
@@ -151,8 +152,8 @@ static int cut_off(weft_comm *c) {
     pthread_t thread;
     float *x = test_memory(N * sizeof *x);
     weft_error error = {0};
-    weft_collective a = {WEFT_ALL_REDUCE,       .buffer = x,    .count = N, .scratch = test_memory(ROOM),
-                         .scratch_bytes = ROOM, .name = "large"};
+    weft_collective a = {WEFT_COLLECTIVE_ALL_REDUCE,   .buffer = x,           .count = N,
+                         .scratch = test_memory(ROOM), .scratch_bytes = ROOM, .name = "large"};
     for (int i = 0; i < N; i++) x[i] = 1;
     weft_status status = meet(c, 1, "first", &error);
     if (c->rank == 1) pthread_create(&thread, NULL, stop_soon, x);
@@ -236,7 +237,7 @@ static void measure_place(weft_comm *c) {
 static int measure(weft_comm *c) {
     enum { N = 25000000 / 4 };
     size_t room = 12 << 20;
-    weft_collective a = {WEFT_ALL_REDUCE, .buffer = test_memory(N * sizeof(float)), .count = N,
+    weft_collective a = {WEFT_COLLECTIVE_ALL_REDUCE, .buffer = test_memory(N * sizeof(float)), .count = N,
                          .scratch = test_memory(room), .scratch_bytes = room};
     int code = measure_kind(c, a, "");
     a.wire = WEFT_BF16;
@@ -244,15 +245,15 @@ static int measure(weft_comm *c) {
     a.wire = WEFT_F32;
     a.unordered = true;
     if (!code) code = measure_kind(c, a, ", any order");
-    a.kind = WEFT_REDUCE_SCATTER;
+    a.kind = WEFT_COLLECTIVE_REDUCE_SCATTER;
     if (!code) code = measure_kind(c, a, ", any order");
     a.unordered = false;
     if (!code) code = measure_kind(c, a, "");
-    a.kind = WEFT_ALL_GATHER;
+    a.kind = WEFT_COLLECTIVE_ALL_GATHER;
     if (!code) code = measure_kind(c, a, "");
-    a.kind = WEFT_BROADCAST;
+    a.kind = WEFT_COLLECTIVE_BROADCAST;
     if (!code) code = measure_kind(c, a, "");
-    a.kind = WEFT_ALL_REDUCE;
+    a.kind = WEFT_COLLECTIVE_ALL_REDUCE;
     a.count = 64;
     if (!code) code = measure_one(c, "all_reduce 256 B, 0.5 ms of work", a, 1000, 5e-4);
     a.count = 250000;
@@ -284,7 +285,7 @@ static int group_without_memory(weft_comm *c) {
     return 1;
 }
 
-static weft_status fail_late(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status fail_late(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     const weft_progress *p = weft_trainer_progress(t);
     (void)self;
     if (p->rank != 1 || point != WEFT_AFTER_ITERATION || p->iteration < 2) return WEFT_OK;
@@ -297,7 +298,7 @@ static int train_until_a_hook_fails(weft_comm *c) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_random_normal(g, WEFT_SHAPE(4, 3), 0, 1);
-    weft_minimize(weft_mean(weft_square(weft_linear(x, 2, "fc", NULL)), 0, NULL, false), "",
+    weft_minimize(weft_mean(weft_square(weft_linear(x, 2, "fc", NULL)), WEFT_ALL, false), "",
                   &(weft_optimizer){.type = "sgd"});
     weft_hook hook = {.name = "late", .at = fail_late};
     weft_trainer *t = weft_trainer_new(

@@ -73,7 +73,7 @@ static void sum_of_pairs(rank_run *r) {
     int first = 2 * r->comm->rank;
     for (size_t i = 0; i < 500; i++)
         x[i] = comm_contribution(5, first, i) + comm_contribution(5, first + 1, i);
-    weft_collective c = {WEFT_ALL_REDUCE, .buffer = x, .count = 500, .scratch = scratch,
+    weft_collective c = {WEFT_COLLECTIVE_ALL_REDUCE, .buffer = x, .count = 500, .scratch = scratch,
                          .scratch_bytes = sizeof scratch};
     if (weft_comm_run(r->comm, &c, &error)) keep(r, error.text);
     for (size_t i = 0; i < 500; i++)
@@ -93,8 +93,8 @@ static void sum_f64_and_bf16(rank_run *r) {
     weft_error error = {0};
     char *scratch = test_memory(4096);
     for (int i = 0; i < N; i++) wide[i] = 1e-17 + i, narrow[i] = 0x3f80; /* 1.0 */
-    weft_collective c = {WEFT_ALL_REDUCE, WEFT_F64,           .buffer = wide,
-                         .count = N,      .scratch = scratch, .scratch_bytes = 4096};
+    weft_collective c = {WEFT_COLLECTIVE_ALL_REDUCE, WEFT_F64, .buffer = wide, .count = N, .scratch = scratch,
+                         .scratch_bytes = 4096};
     if (weft_comm_run(r->comm, &c, &error)) keep(r, error.text);
     for (int i = 0; i < N; i++)
         if (wide[i] != 3 * (1e-17 + i) && wide[i] != (1e-17 + i) + (1e-17 + i) + (1e-17 + i)) keep(r, "f64");
@@ -130,7 +130,7 @@ static void count_traffic(const weft_collective *c, int world, size_t *received,
             for (int from = 0; from < world; from++) {
                 if (from == to) continue;
                 size_t n = to == dealer ? 0 : length(range_common(work[from], dest[to]));
-                if (c->kind == WEFT_REDUCE_SCATTER || from == dealer) n += length(work[to]);
+                if (c->kind == WEFT_COLLECTIVE_REDUCE_SCATTER || from == dealer) n += length(work[to]);
                 received[to] += n;
                 sent[from] += n;
             }
@@ -144,7 +144,7 @@ TEST(a_rank_gets_what_it_needs_once_and_without_a_share_nothing) {
     size_t counts[MOST], received[MOST], sent[MOST];
     for (int i = 0; i < 2000; i++) {
         int world = 2 + (int)(random_bits(&random) % (MOST - 1));
-        weft_collective c = {WEFT_ALL_GATHER, .counts = counts};
+        weft_collective c = {WEFT_COLLECTIVE_ALL_GATHER, .counts = counts};
         size_t most = 0;
         for (int r = 0; r < world; r++) {
             counts[r] = random_bits(&random) % 2 ? random_bits(&random) % 300000 : 0;
@@ -159,7 +159,7 @@ TEST(a_rank_gets_what_it_needs_once_and_without_a_share_nothing) {
             CHECK_SAYS(sent[r] <= 2 * c.count + (size_t)(world * world) * 4096,
                        "all_gather %d: rank %d of %d sends %zu of %zu", i, r, world, sent[r], c.count);
         bool is_balanced = most / 2 <= c.count / (size_t)world;
-        c.kind = WEFT_REDUCE_SCATTER;
+        c.kind = WEFT_COLLECTIVE_REDUCE_SCATTER;
         count_traffic(&c, world, received, sent);
         for (int r = 0; r < world; r++) /* else ranks without a share help to add */
             CHECK_SAYS(!is_balanced || received[r] == counts[r] * (size_t)(world - 1),
@@ -215,7 +215,7 @@ enum { ROUNDS = 400, ALONE = 7, TOLD = 600 };
 static bool tell(rank_run *r, weft_comm *group, int round, int which) {
     int32_t x[TOLD];
     weft_error error = {0};
-    weft_collective c = {WEFT_BROADCAST, WEFT_I32, .buffer = x, .count = TOLD};
+    weft_collective c = {WEFT_COLLECTIVE_BROADCAST, WEFT_I32, .buffer = x, .count = TOLD};
     for (int i = 0; i < TOLD; i++) x[i] = group->rank ? -1 : round * 100 + which + i;
     if (weft_comm_run(group, &c, &error)) keep(r, error.text);
     for (int i = 0; i < TOLD && !*r->text; i++)
@@ -309,20 +309,26 @@ TEST(collectives_that_make_no_sense_are_refused_before_they_start) {
     uint64_t t;
     NEED(c != NULL);
     CHECK(weft_comm_start(c, &(weft_collective){.kind = 99}, &t, &e) == WEFT_ARGUMENT);
-    CHECK(weft_comm_start(c, &(weft_collective){WEFT_ALL_REDUCE, .count = 2}, &t, &e) == WEFT_ARGUMENT);
-    CHECK(weft_comm_start(c, &(weft_collective){WEFT_ALL_REDUCE, WEFT_I32, .buffer = x, .count = 2}, &t,
-                          &e) == WEFT_TYPE);
-    CHECK_HOLDS(e.text, "sums are of f32, f64 or bf16, not i32");
-    CHECK(weft_comm_start(c, &(weft_collective){WEFT_BROADCAST, .buffer = x, .count = 2, .root = 1}, &t,
-                          &e) == WEFT_ARGUMENT);
-    CHECK(weft_comm_start(c, &(weft_collective){WEFT_BROADCAST, .wire = WEFT_BF16, .buffer = x, .count = 2},
+    CHECK(weft_comm_start(c, &(weft_collective){WEFT_COLLECTIVE_ALL_REDUCE, .count = 2}, &t, &e) ==
+          WEFT_ARGUMENT);
+    CHECK(weft_comm_start(c,
+                          &(weft_collective){WEFT_COLLECTIVE_ALL_REDUCE, WEFT_I32, .buffer = x, .count = 2},
                           &t, &e) == WEFT_TYPE);
+    CHECK_HOLDS(e.text, "sums are of f32, f64 or bf16, not i32");
+    CHECK(weft_comm_start(c,
+                          &(weft_collective){WEFT_COLLECTIVE_BROADCAST, .buffer = x, .count = 2, .root = 1},
+                          &t, &e) == WEFT_ARGUMENT);
     CHECK(weft_comm_start(
-              c, &(weft_collective){WEFT_ALL_GATHER, .buffer = x, .count = 2, .counts = (size_t[]){3}}, &t,
-              &e) == WEFT_ARGUMENT);
+              c, &(weft_collective){WEFT_COLLECTIVE_BROADCAST, .wire = WEFT_BF16, .buffer = x, .count = 2},
+              &t, &e) == WEFT_TYPE);
+    CHECK(weft_comm_start(c,
+                          &(weft_collective){WEFT_COLLECTIVE_ALL_GATHER, .buffer = x, .count = 2,
+                                             .counts = (size_t[]){3}},
+                          &t, &e) == WEFT_ARGUMENT);
     CHECK_HOLDS(e.text, "counts of 1 ranks add up to 3 elements, the buffer has 2");
     CHECK(weft_comm_group(c, (int[]){1}, 1, &(weft_comm *){0}, &e) == WEFT_ARGUMENT);
-    CHECK(weft_collective_scratch(WEFT_ALL_REDUCE, WEFT_F32, WEFT_F32, (size_t)1 << 40, 4096) < 10 << 20);
+    CHECK(weft_collective_scratch(WEFT_COLLECTIVE_ALL_REDUCE, WEFT_F32, WEFT_F32, (size_t)1 << 40, 4096) <
+          10 << 20);
     weft_comm_free(c);
     CHECK(weft_comm_threads(0, NULL, &c, &e) == WEFT_ARGUMENT);
 }

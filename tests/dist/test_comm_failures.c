@@ -31,7 +31,7 @@ static void differ(rank_run *r) {
     float x[4] = {0};
     _Alignas(64) char scratch[256];
     weft_error error = {0};
-    weft_collective c = {.kind = WEFT_ALL_REDUCE,
+    weft_collective c = {.kind = WEFT_COLLECTIVE_ALL_REDUCE,
                          .buffer = x,
                          .count = 4,
                          .scratch = scratch,
@@ -50,7 +50,7 @@ static void differ(rank_run *r) {
 }
 
 static void another_kind(weft_collective *c) {
-    c->kind = WEFT_BROADCAST;
+    c->kind = WEFT_COLLECTIVE_BROADCAST;
 }
 static void fewer_elements(weft_collective *c) {
     c->count = 1;
@@ -66,7 +66,7 @@ static void another_order(weft_collective *c) {
     c->order = 18;
 }
 static void sum_to_one(weft_collective *c) {
-    c->kind = WEFT_REDUCE;
+    c->kind = WEFT_COLLECTIVE_REDUCE;
 }
 static void any_order_will_do(weft_collective *c) {
     c->unordered = true;
@@ -183,7 +183,7 @@ TEST(a_rank_that_fails_is_heard_by_those_who_ask) {
 static void differ_and_poll(rank_run *r) {
     weft_error error = {0};
     uint64_t ticket;
-    weft_collective c = {.kind = WEFT_BARRIER, .order = 1, .run = 5, .program = "both"};
+    weft_collective c = {.kind = WEFT_COLLECTIVE_BARRIER, .order = 1, .run = 5, .program = "both"};
     if (weft_comm_start(r->comm, &c, &ticket, &error)) return keep(r, error.text);
     c.order = 2;
     c.program = r->comm->rank ? "g" : "d";
@@ -206,8 +206,11 @@ static void send_and_forget(rank_run *r) {
     char data[1024];
     weft_error error = {0};
     memset(data, r->comm->rank == 0 ? 7 : 0, sizeof data);
-    weft_collective c = {
-        .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .buffer = data, .count = sizeof data, .name = "data"};
+    weft_collective c = {.kind = WEFT_COLLECTIVE_BROADCAST,
+                         .dtype = WEFT_U8,
+                         .buffer = data,
+                         .count = sizeof data,
+                         .name = "data"};
     weft_status status = weft_comm_run(r->comm, &c, &error);
     if (r->comm->rank == 1) weft_comm_abort(r->comm, "enough");
     for (size_t i = 0; r->comm->rank == 2 && !status && i < sizeof data; i++)

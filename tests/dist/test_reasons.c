@@ -176,7 +176,7 @@ static void play(void) {
         NEED(comms[r] != NULL);
     }
     for (int r = 0; r < scene.n; r++) {
-        weft_collective c = {.kind = WEFT_BROADCAST,
+        weft_collective c = {.kind = WEFT_COLLECTIVE_BROADCAST,
                              .dtype = WEFT_F32,
                              .buffer = data[r],
                              .count = r == scene.differs ? 7 : 8,

@@ -130,8 +130,12 @@ static weft_comm *run_script(int entered, bool ends_before) {
     weft_comm_options options = {.deadline_seconds = 60, .lost = note_lost};
     weft_comm *comm = engine_comm(&t, &options, &error);
     if (!CHECK_SAYS(comm, "%s", error.text)) return NULL;
-    weft_collective sum = {
-        .kind = WEFT_BROADCAST, .dtype = WEFT_F32, .buffer = data, .count = 8, .name = "net.0", .root = 1};
+    weft_collective sum = {.kind = WEFT_COLLECTIVE_BROADCAST,
+                           .dtype = WEFT_F32,
+                           .buffer = data,
+                           .count = 8,
+                           .name = "net.0",
+                           .root = 1};
     if (entered >= 0) CHECK(weft_comm_run(comm, &sum, &error) == WEFT_PEER);
     for (int i = 0; i < 60000 && !atomic_load(&report.is_there); i++) clock_nap(1e-3);
     CHECK(atomic_load(&report.is_there));

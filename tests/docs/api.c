@@ -55,7 +55,7 @@ static bool does_not_compile(const weft_model *m) {
 static int run_signs(void) {
     weft_model *m = weft_model_new("signs");
     weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, 2, (int64_t[]){4, 8});
-    train_by_signs(weft_mean(weft_square(weft_linear(x, 2, "fc", NULL)), 0, NULL, false));
+    train_by_signs(weft_mean(weft_square(weft_linear(x, 2, "fc", NULL)), WEFT_ALL, false));
     int wrong = does_not_compile(m);
     weft_model_free(m);
     return wrong;
@@ -109,7 +109,7 @@ static int run_checkpoints(void) {
     float one[6], parts[6];
     weft_model *m = weft_model_new("m");
     weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(4, 3));
-    weft_value *loss = weft_mean(weft_square(weft_linear(x, 2, "fc", NULL)), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_square(weft_linear(x, 2, "fc", NULL)), WEFT_ALL, false);
     weft_minimize(loss, NULL, &(weft_optimizer){.type = "adam", .lr = 1e-3});
     weft_plan *plan = weft_compile(m, NULL, &error);
     bool is_done = plan && !train_in_parts(plan, "at_once", 1, (int64_t[]){170}, one, &error) &&

@@ -126,7 +126,7 @@ static weft_value *discriminator(weft_value *x) {
 }
 
 static weft_value *mean_square(weft_value *logits, double target) {
-    return weft_mean(weft_square(weft_offset(logits, -target)), 0, NULL, false);
+    return weft_mean(weft_square(weft_offset(logits, -target)), WEFT_ALL, false);
 }
 
 static weft_model *build(weft_value **loss) {

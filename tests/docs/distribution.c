@@ -14,7 +14,7 @@ typedef struct member {
 /* ---- models ---- */
 
 static weft_value *mean_square(weft_value *x, double target) {
-    return weft_mean(weft_square(weft_offset(x, -target)), 0, NULL, false);
+    return weft_mean(weft_square(weft_offset(x, -target)), WEFT_ALL, false);
 }
 
 static weft_model *build(void) {

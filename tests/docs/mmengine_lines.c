@@ -34,7 +34,7 @@ static weft_status by_hand(weft_trainer *t, void *user, weft_error *error) {
 }
 
 /* A hook that counts the points. */
-static weft_status counts(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status counts(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     (void)t, (void)point, (void)error;
     ++*(int *)self;
     return WEFT_OK;
@@ -100,7 +100,7 @@ static weft_value *classifier(weft_value *x) {
 }
 
 static weft_value *mean_square(weft_value *logits, double target) {
-    return weft_mean(weft_square(weft_offset(logits, -target)), 0, NULL, false);
+    return weft_mean(weft_square(weft_offset(logits, -target)), WEFT_ALL, false);
 }
 
 static weft_value *class_loss(weft_graph *g, weft_value **scores) {
@@ -113,7 +113,7 @@ static void build(place *p) {
     weft_optimizer adam = {.type = "adam"};
     weft_value *scores;
     weft_model *m = p->model = weft_model_new("gan");
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     weft_graph *d = weft_graph_new(m, "d_step", WEFT_TRAIN);
     weft_value *d_loss = mean_square(discriminator(pixels(images(d))), 1);
     d_loss = weft_add(d_loss, mean_square(discriminator(weft_stop_gradient(generator(d))), 0));
@@ -140,8 +140,8 @@ static bool run_line(void (*line)(place *p), const char *text, const weft_datase
     build(&p);
     p.how = (weft_trainer_options){
         .compile = {.threads = 1}, .train = *data, .val = *data, .test = *data, .iterations = 12};
-    weft_flow(p.model, "d_step g_step c_step");
-    weft_flow_named(p.model, "lines", "r_step"); /* some lines train it */
+    weft_model_set_flow(p.model, "d_step g_step c_step");
+    weft_model_set_flow_named(p.model, "lines", "r_step"); /* some lines train it */
     p.trainer = weft_trainer_new(p.model, &p.how, &p.error);
     if (p.trainer) line(&p);
     weft_trainer_free(p.trainer);
@@ -160,8 +160,8 @@ int main(void) {
     for (int i = 0; i < SAMPLES * PIXELS; i++) numbers[i] = (uint8_t)(i * 37);
     for (int i = 0; i < SAMPLES; i++) labels[i] = i % CLASSES;
     weft_array *arrays[] = {
-        weft_array_of(WEFT_U8, 4, (int64_t[]){SAMPLES, CHANNELS, SIDE, SIDE}, numbers, NULL, NULL),
-        weft_array_of(WEFT_I32, 1, (int64_t[]){SAMPLES}, labels, NULL, NULL)};
+        weft_array_new(WEFT_U8, 4, (int64_t[]){SAMPLES, CHANNELS, SIDE, SIDE}, numbers, NULL, NULL),
+        weft_array_new(WEFT_I32, 1, (int64_t[]){SAMPLES}, labels, NULL, NULL)};
     bool good = arrays[0] && arrays[1];
     for (int i = 0; good && i < 2; i++) good = !weft_array_source(arrays[i], &sources[i], NULL);
     const weft_dataset data = {2, (const weft_source *[]){&sources[0], &sources[1]},

@@ -10,7 +10,7 @@ static weft_value *layers(weft_value *x) {
 static weft_model *build(void (*train)(weft_value *loss)) {
     weft_model *m = weft_model_new("m");
     weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(4, 3, 5, 5));
-    weft_value *loss = weft_mean(weft_square(layers(x)), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_square(layers(x)), WEFT_ALL, false);
     weft_output(loss, "loss");
     train(loss);
     return m;

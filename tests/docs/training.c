@@ -17,7 +17,7 @@ static weft_value *discriminator(weft_value *x) {
 }
 
 static weft_value *distance(weft_value *x, double target) {
-    return weft_mean(weft_square(weft_offset(x, -target)), 0, NULL, false);
+    return weft_mean(weft_square(weft_offset(x, -target)), WEFT_ALL, false);
 }
 
 static weft_value *images(weft_graph *g) {
@@ -27,7 +27,7 @@ static weft_value *images(weft_graph *g) {
 static weft_model *build(void) {
     weft_optimizer adam = {.type = "adam"};
     weft_model *m = weft_model_new("gan");
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     weft_graph *d = weft_graph_new(m, "d_step", WEFT_TRAIN);
     weft_value *loss =
         weft_add(distance(discriminator(images(d)), 1), distance(discriminator(generator(d)), 0));
@@ -120,7 +120,7 @@ static int stopping(weft_error *error) {
 /* A classifier of two classes, whose samples have weights. */
 static weft_model *build_classifier(void) {
     weft_model *m = weft_model_new("classifier");
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     weft_graph *g = weft_graph_new(m, "val", WEFT_EVAL);
     weft_value *label = weft_input(g, "label", WEFT_I32, WEFT_SHAPE(WEFT_BATCH));
     weft_value *weight = weft_input(g, "weight", WEFT_F32, WEFT_SHAPE(WEFT_BATCH));

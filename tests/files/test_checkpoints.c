@@ -76,7 +76,7 @@ static void train(world_rank *r, int64_t from, int64_t to) {
 static void load(world_rank *r, const char *folder) {
     weft_checkpoint *c = weft_checkpoint_newest(folder, NULL, r->comm, NULL, &r->error);
     if (c) {
-        expect(r, weft_checkpoint_note(c, "test/step") == (double)weft_checkpoint_step(c), "the note");
+        expect(r, weft_checkpoint_note_value(c, "test/step") == (double)weft_checkpoint_step(c), "the note");
         weft_checkpoint_load(c, r->store, &r->error);
     }
     weft_checkpoint_close(c);
@@ -84,7 +84,7 @@ static void load(world_rank *r, const char *folder) {
 
 /* Trains two steps more while the file is written, which must not change it. */
 static void save(world_rank *r, const checkpoint_job *j) {
-    weft_note notes[] = {{"test/step", (double)j->to}, {"test/never", INFINITY}};
+    weft_checkpoint_note notes[] = {{"test/step", (double)j->to}, {"test/never", INFINITY}};
     weft_checkpoint_writer *w = weft_checkpoint_writer_open(
         r->session,
         &(weft_checkpoint_options){.folder = j->save, .keep = j->keep, .no_snapshot = j->no_snapshot},
@@ -223,7 +223,8 @@ TEST(state_is_that_of_the_first_rank) {
 /* Each process group has values of its own, and all of them come back. */
 TEST(every_process_group_is_saved) {
     weft_model *m = small_model(NULL, 40);
-    weft_ddp(m, "net", &(weft_ddp_options){.process_group = "2-3;1,0", .zero = 1, .shard = WEFT_SHARD_FLAT});
+    weft_model_set_ddp(m, "net",
+                       &(weft_ddp_options){.process_group = "2-3;1,0", .zero = 1, .shard = WEFT_SHARD_FLAT});
     const variant four = {4, 1, WEFT_SHARD_FLAT, 2e-3};
     world_rank *want = run_variant(m, &four, (checkpoint_job){.to = 6});
     world_free(run_variant(m, &four, (checkpoint_job){.to = 3, .save = in_top("groups")}));
@@ -292,7 +293,7 @@ static void lone_step(lone *l, int64_t number) {
 }
 
 static weft_status lone_save(weft_checkpoint_writer *w, int64_t step, bool is_best, weft_error *error) {
-    weft_note note = {"test/step", (double)step};
+    weft_checkpoint_note note = {"test/step", (double)step};
     weft_status status = weft_checkpoint_begin(w, step, is_best, &note, 1, error);
     return status ? status : weft_checkpoint_end(w, error);
 }
@@ -644,7 +645,7 @@ static weft_model *odd_model(const weft_optimizer *o, const weft_slot *slots) {
         w = weft_square(weft_mul(w, x));
         sum = sum ? weft_add(sum, w) : w;
     }
-    weft_minimize(weft_mean(weft_dropout(sum, 0.1), 0, NULL, false), NULL, o);
+    weft_minimize(weft_mean(weft_dropout(sum, 0.1), WEFT_ALL, false), NULL, o);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
 }
@@ -937,7 +938,7 @@ TEST(a_step_is_saved_whole_and_one_at_a_time) {
     CHECK(weft_checkpoint_begin(w, 1, false, NULL, 1, &error) == WEFT_ARGUMENT);
     static const char *const broken[] = {"\xff", "a\xc3", "\xed\xa0\x80", "\xc0\xaf", "\xf4\x90\x80\x80"};
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
-        weft_note notes[] = {{"fine \xc3\xa9", 1}, {broken[i], 2}};
+        weft_checkpoint_note notes[] = {{"fine \xc3\xa9", 1}, {broken[i], 2}};
         CHECK(weft_checkpoint_begin(w, 1, false, notes, 2, &error) == WEFT_ARGUMENT);
         CHECK_HOLDS(error.text, "checkpoints: note 1: its name, '");
         CHECK_HOLDS(error.text, "', is not UTF-8");

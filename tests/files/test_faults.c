@@ -27,7 +27,7 @@ static weft_value *network(weft_value *x) {
 
 static weft_model *build(const weft_env *env) {
     weft_model *m = weft_model_new_in("m", env);
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 4, (int64_t[]){WEFT_BATCH, 2, 6, 6});
     weft_value *y = weft_input(g, "y", WEFT_I32, 1, (int64_t[]){WEFT_BATCH});

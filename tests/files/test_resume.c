@@ -77,12 +77,12 @@ static void add_graph(weft_model *m, const char *name, weft_mode mode, const cha
 
 static weft_model *build_other(const char *flow, int batch, const other_model *o) {
     weft_model *m = weft_model_new("m");
-    weft_model_batch(m, batch);
+    weft_model_set_batch(m, batch);
     add_graph(m, "a", WEFT_TRAIN, "left", o);
     add_graph(m, "b", WEFT_TRAIN, "right", o);
     add_graph(m, "val", WEFT_EVAL, NULL, o);
-    weft_flow(m, flow);
-    if (o->left) weft_precision(m, "left", o->left);
+    weft_model_set_flow(m, flow);
+    if (o->left) weft_model_set_precision(m, "left", o->left);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
 }
@@ -113,7 +113,7 @@ typedef struct run {
     bool has_hooks;
     weft_guard guard;
     int n_rates;
-    const weft_rate *rates;
+    const weft_optimizer_lr *rates;
     int64_t every, iteration;
     double early_best;
     weft_error error;
@@ -123,7 +123,7 @@ typedef struct stopper {
     int64_t at;
 } stopper;
 
-static weft_status stop_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status stop_at(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     const stopper *s = self;
     (void)error;
     if (point == WEFT_AFTER_ITERATION && weft_trainer_progress(t)->iteration == s->at) weft_trainer_stop(t);
@@ -325,15 +325,15 @@ TEST(another_model_is_not_gone_on_with) {
 }
 
 /* The same as setting the rate between two iterations of a training that is not stopped. */
-static weft_status set_rate(void *self, weft_trainer *t, weft_point point, weft_error *error) {
-    const weft_rate *rate = self;
+static weft_status set_rate(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
+    const weft_optimizer_lr *rate = self;
     if (point != WEFT_AFTER_ITERATION || weft_trainer_progress(t)->iteration != 20) return WEFT_OK;
     weft_status status = weft_sync(weft_trainer_session(t, error), error);
     return status ? status : weft_store_set_lr(weft_trainer_store(t), rate->optimizer, rate->lr, error);
 }
 
 /* Trains to the end at once, with the rate of `b` from iteration 20 on. */
-static void train_with(const weft_model *m, weft_rate b, const char *weights) {
+static void train_with(const weft_model *m, weft_optimizer_lr b, const char *weights) {
     weft_error e = {0};
     weft_hook hook = {.name = "rate", .at = set_rate, .self = &b};
     weft_trainer *t = weft_trainer_new(m,
@@ -357,8 +357,8 @@ TEST(another_rate_is_taken_where_it_is_asked_for) {
     char want[128], same[128], got[128], folder[128];
     snprintf(want, sizeof want, "%s", in_top("want")), snprintf(same, sizeof same, "%s", in_top("same"));
     snprintf(got, sizeof got, "%s", in_top("got")), snprintf(folder, sizeof folder, "%s", in_top("rates"));
-    const weft_rate model = {NULL, 1e-2}, other = {NULL, 3e-3},
-                    both[] = {{NULL, 7}, {"adam:right", 3e-3}, {"adam:left", 3e-3}};
+    const weft_optimizer_lr model = {NULL, 1e-2}, other = {NULL, 3e-3},
+                            both[] = {{NULL, 7}, {"adam:right", 3e-3}, {"adam:left", 3e-3}};
     train_with(m, model, same);
     train_with(m, other, want);
     CHECK(!same_files(same, want));
@@ -389,8 +389,10 @@ TEST(another_rate_is_taken_where_it_is_asked_for) {
     weft_model *slow = build_other("a b", BATCH, &(other_model){.lr = 3e-3});
     run as_built = {.model = slow, .weights = got};
     CHECK(run_it(&whole) && run_it(&as_built) && same_files(want, got));
-    refuse(&(run){.model = m, .rates = &(weft_rate){"sgd", 1}, .n_rates = 1}, "there is no optimizer 'sgd'");
-    refuse(&(run){.model = m, .rates = &(weft_rate){NULL, -1}, .n_rates = 1}, "learning rate -1: it must be");
+    refuse(&(run){.model = m, .rates = &(weft_optimizer_lr){"sgd", 1}, .n_rates = 1},
+           "there is no optimizer 'sgd'");
+    refuse(&(run){.model = m, .rates = &(weft_optimizer_lr){NULL, -1}, .n_rates = 1},
+           "learning rate -1: it must be");
     refuse(&(run){.model = m, .n_rates = 1}, "checkpoints: n_rates is 1 without as many rates");
     refuse(&(run){.model = m, .n_rates = -1}, "checkpoints: n_rates is -1 without as many rates");
     weft_model_free(slow);
@@ -425,7 +427,7 @@ TEST(what_goes_on_otherwise_is_told) {
 /* What a plateau has lowered stays so for the same command. */
 TEST(a_rate_that_a_hook_has_lowered_is_kept) {
     weft_model *m = build("a b");
-    const weft_rate rate = {NULL, 5e-3};
+    const weft_optimizer_lr rate = {NULL, 5e-3};
     run whole = {.model = m, .has_hooks = true, .rates = &rate, .n_rates = 1, .weights = in_top("want")};
     NEED(run_it(&whole));
     for (int64_t stop = whole.iteration - 14; stop < whole.iteration; stop += 5) {
@@ -451,7 +453,7 @@ static weft_model *build_own(const char *slot, bool by_epoch) {
     weft_model *m = weft_model_new("m");
     weft_define_optimizer(
         m, &(weft_optimizer_definition){.type = "own", .slots = {{slot, 0}, {"b", 1}}, .build = keep_slots});
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WIDTH)), *loss;
@@ -484,7 +486,7 @@ TEST(slots_may_have_the_names_of_numbers) {
 }
 
 /* Weights that are lost replace no good ones, even where the training is to go on with them. */
-static weft_status spoil(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status spoil(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     const float nan[8 * WIDTH] = {(float)NAN};
     (void)self;
     if (point != WEFT_AFTER_ITERATION || weft_trainer_progress(t)->iteration != 5) return WEFT_OK;
@@ -519,7 +521,7 @@ TEST(weights_that_are_not_finite_are_not_saved) {
 
 /* A folder that vanishes costs the checkpoints, not the training. A file of its name stands there then, so
  * that it cannot be made again; a checkpoint is being written meanwhile. */
-static weft_status take_away(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status take_away(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     FILE *stands = NULL;
     (void)self, (void)error;
     if (point != WEFT_AFTER_ITERATION || weft_trainer_progress(t)->iteration != 5) return WEFT_OK;

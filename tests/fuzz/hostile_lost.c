@@ -10,7 +10,7 @@
 #include "tools/graphtool/output/end.h"
 #include "tools/graphtool/model/replayed.h"
 #include "tools/graphtool/ranks/ring_file.h"
-#include "weft/guard.h"
+#include "weft/bad_step.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -144,7 +144,7 @@ static weft_model *small_model(void) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){ROWS, WIDTH});
     WEFT_SCOPE(x, "net") x = weft_relu(weft_linear(x, 3, "fc", NULL));
-    weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "", &(weft_optimizer){.type = "adam"});
+    weft_minimize(weft_mean(weft_square(x), WEFT_ALL, false), "", &(weft_optimizer){.type = "adam"});
     return m;
 }
 

@@ -270,7 +270,7 @@ for op_name in "argmax", "argmin":
     MAP[op_name] = _
 
 for op_name in "max", "min":
-    MAP[op_name + ".reduction_no_dim"] = lambda c, x, _f=op_name: f"weft_a{_f}({c(x)}, 0, NULL, false)"
+    MAP[op_name + ".reduction_no_dim"] = lambda c, x, _f=op_name: f"weft_a{_f}({c(x)}, WEFT_ALL, false)"
     MAP[op_name + ".reduction_with_dim"] = lambda c, x, dim, keepdim=False, _f=op_name: (
         f"weft_{_f}({c(x)}, {axis(x, dim)}, {flag(keepdim)}, &out[1])")
 
@@ -613,7 +613,7 @@ def _(c, x, size=None, scale_factor=None, mode=None, align_corners=None, recompu
     n = x.ndim - 2
     if name.startswith("nn.functional.upsample"):
         mode, align_corners = name.split("_")[1], name.endswith("bilinear")
-    modes = {"nearest": None, "nearest-exact": "WEFT_NEAREST_EXACT", "linear": "WEFT_BILINEAR", "bilinear": "WEFT_BILINEAR"}
+    modes = {"nearest": None, "nearest-exact": "WEFT_INTERPOLATE_NEAREST_EXACT", "linear": "WEFT_INTERPOLATE_BILINEAR", "bilinear": "WEFT_INTERPOLATE_BILINEAR"}
     if recompute_scale_factor:
         size, scale_factor = [math.floor(l * s) for l, s in zip(x.shape[2:], pair(scale_factor, n))], None
     said = options("weft_interpolation", size=None if size is None else braces(pair(size, n)),

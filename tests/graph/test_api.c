@@ -21,7 +21,7 @@ static void begin(void) {
 
 #pragma GCC diagnostic error "-Wshadow" /* a scope within another shadows nothing */
 static weft_value *mean(weft_value *v) {
-    return weft_mean(v, 0, NULL, false);
+    return weft_mean(v, WEFT_ALL, false);
 }
 
 static weft_value *fc(void) {
@@ -282,8 +282,8 @@ static void sharded(const weft_ddp_options *one, const weft_ddp_options *two, in
     g = weft_graph_new(m, "train", WEFT_TRAIN);
     x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 3));
     weft_minimize(mean(weft_add(fc(), weft_linear(x, 3, "other", NULL))), "", &sgd);
-    weft_ddp(m, "fc", one);
-    weft_ddp(m, "other", two);
+    weft_model_set_ddp(m, "fc", one);
+    weft_model_set_ddp(m, "other", two);
     weft_compile_options o = {.world = world, .zero = zero, .shard = shard};
     logged[0] = 0;
     weft_plan *plan = weft_compile(m, &o, &error);
@@ -367,7 +367,7 @@ TEST(gradients_are_taken_by_any_number_of_values) {
     begin();
     weft_value *sum = weft_scale(x, 0);
     for (int i = 0; i < MANY; i++) sum = weft_add(sum, weft_square(part[i] = weft_scale(x, i)));
-    CHECK(!weft_gradients(weft_sum(sum, 0, NULL, false), MANY, part, slope));
+    CHECK(!weft_gradients(weft_sum(sum, WEFT_ALL, false), MANY, part, slope));
     weft_output(weft_concat(MANY, slope, 1), "y");
     run(y, 3 * MANY);
     for (int i = 0; i < 3 * MANY; i++)

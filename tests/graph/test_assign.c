@@ -32,7 +32,7 @@ static weft_model *model(void) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 16));
     weft_value *loss = weft_mse(mlp(x, "student"), weft_stop_gradient(mlp(x, "teacher")), NULL);
-    loss = weft_add(loss, weft_mean(mlp(x, "critic"), 0, NULL, false));
+    loss = weft_add(loss, weft_mean(mlp(x, "critic"), WEFT_ALL, false));
     weft_minimize(loss, "student,critic", &(weft_optimizer){.type = "adam", .lr = 0.01});
     weft_output(loss, "loss");
 
@@ -192,7 +192,7 @@ static weft_model *doubling(void) {
     weft_assign(w, weft_scale(w, 2));
     weft_value *now = weft_value_of(g, "w");
     CHECK(now != w);
-    weft_output(weft_sum(weft_add(y, weft_matmul(one, now, false, true)), 0, NULL, false), "y");
+    weft_output(weft_sum(weft_add(y, weft_matmul(one, now, false, true)), WEFT_ALL, false), "y");
     return m;
 }
 
@@ -232,7 +232,7 @@ TEST(what_cannot_be_assigned_is_told) {
     weft_model *m = model();
     weft_graph *g = weft_graph_new(m, "both", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 16));
-    weft_minimize(weft_mean(mlp(x, "student"), 0, NULL, false), "student", &(weft_optimizer){.type = "sgd"});
+    weft_minimize(weft_mean(mlp(x, "student"), WEFT_ALL, false), "student", &(weft_optimizer){.type = "sgd"});
     weft_value *w = weft_value_of(g, "teacher/fc1/bias");
     weft_assign(w, weft_scale(w, 2));
     refused(m, "graph both trains (minimize at test_assign.c:");
@@ -279,7 +279,7 @@ TEST(each_of_several_patterns_must_match) {
         weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 16));
         weft_value *y = weft_add(mlp(x, "student"), mlp(x, "critic"));
-        weft_minimize(weft_mean(y, 0, NULL, false), wrong[i], &(weft_optimizer){.type = "sgd"});
+        weft_minimize(weft_mean(y, WEFT_ALL, false), wrong[i], &(weft_optimizer){.type = "sgd"});
         refused(m, named[i]);
     }
 }

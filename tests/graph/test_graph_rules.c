@@ -15,7 +15,7 @@ static weft_plan *compiled(void) {
     weft_value *x = weft_input(weft_graph_new(m, "g", WEFT_TRAIN), "x", WEFT_F32, 2, (int64_t[]){4, 8});
     x = weft_tanh(weft_scale(weft_linear(x, 6, "one", NULL), 2));
     weft_value *loss = weft_mean(
-        weft_square(weft_linear(weft_reshape(x, 1, (int64_t[]){-1}), 3, "two", NULL)), 0, NULL, false);
+        weft_square(weft_linear(weft_reshape(x, 1, (int64_t[]){-1}), 3, "two", NULL)), WEFT_ALL, false);
     weft_minimize(loss, "", &(weft_optimizer){.type = "adam"});
     weft_output(loss, "loss");
     weft_plan *p = weft_compile(m, &(weft_compile_options){.stop_after = "fuse", .verify = true}, &e);

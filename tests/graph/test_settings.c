@@ -27,7 +27,7 @@ static weft_value *net(weft_value *x) {
 }
 
 static weft_value *loss_of(weft_value *y) {
-    return weft_mean(weft_square(y), 0, NULL, false);
+    return weft_mean(weft_square(y), WEFT_ALL, false);
 }
 
 static weft_value *input_of(weft_graph *g) {
@@ -413,7 +413,7 @@ static const weft_strategy taken = {.name = "ddp"}; /* a name of Weft's */
 #define RNN(...)            weft_rnn(F32(5, 4, 3), &(weft_recurrent){__VA_ARGS__}, "l", NULL)
 #define LSTM(...)           weft_lstm(F32(5, 4, 3), &(weft_recurrent){__VA_ARGS__}, "l", NULL, NULL)
 #define INIT(...)           weft_parameter_in(k->g, "w", 2, (int64_t[]){3, 3}, (weft_init){__VA_ARGS__})
-#define DDP(...)            weft_ddp(k->m, "net", &(weft_ddp_options){__VA_ARGS__})
+#define DDP(...)            weft_model_set_ddp(k->m, "net", &(weft_ddp_options){__VA_ARGS__})
 #define COMPILE(...)                                                                                         \
     k->options = (weft_compile_options) {                                                                    \
         __VA_ARGS__                                                                                          \
@@ -651,11 +651,11 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(input_twice,       input_of(k->g),                            "graph train has an input 'x' already")            \
     X(input_type,        weft_input(k->g, "i", (weft_dtype)99, 0, NULL), "dtype is not an element type")                   \
     X(input_empty,       weft_input(k->g, "i", WEFT_F32, 1, (int64_t[]){0}), "at least 1")                             \
-    X(batch_late,        weft_model_batch(k->m, 4),                 "set the batch before the first graph")            \
+    X(batch_late,        weft_model_set_batch(k->m, 4),                 "set the batch before the first graph")            \
     X(freeze_nothing,    weft_freeze(k->m, "nett"),                 "freeze: no parameter matches 'nett'")             \
     X(freeze_all,        weft_freeze(k->m, NULL); TRAIN("net", ADAM), "no trainable parameter matches 'net'")          \
-    X(precision_path,    weft_precision(k->m, "nett", WEFT_BF16),   "the model has no graph and no scope 'nett'")      \
-    X(precision_type,    weft_precision(k->m, NULL, WEFT_I32),      "it must be f32, bf16 or f16")                     \
+    X(precision_path,    weft_model_set_precision(k->m, "nett", WEFT_BF16),   "the model has no graph and no scope 'nett'")      \
+    X(precision_type,    weft_model_set_precision(k->m, NULL, WEFT_I32),      "it must be f32, bf16 or f16")                     \
     X(two_graphs_mixed,  weft_add(k->x, input_of(weft_graph_new(k->m, "h", WEFT_EVAL))),                               \
                          "add: operand 1 belongs to graph h, an operand before it to graph train: all operands of an op")   \
     /* training */                                                                                                     \
@@ -686,9 +686,9 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(scope_no_name,     weft_scope_enter(k->x, NULL),              "a layer or a scope needs a name")                                   \
     /* subgraphs */                                                                                                    \
     X(ddp_flags,           DDP(.broadcast_buffers = true, .find_unused_parameters = true, .sync_batch_norm = true), NULL)\
-    X(ddp_defaults,      weft_ddp(k->m, "net", NULL),               NULL)                                              \
-    X(ddp_path,          weft_ddp(k->m, "nett", NULL),              "ddp: there is no parameter under 'nett'")         \
-    X(ddp_no_path,       weft_ddp(k->m, NULL, NULL),                "ddp: a path is needed")                           \
+    X(ddp_defaults,      weft_model_set_ddp(k->m, "net", NULL),               NULL)                                              \
+    X(ddp_path,          weft_model_set_ddp(k->m, "nett", NULL),              "ddp: there is no parameter under 'nett'")         \
+    X(ddp_no_path,       weft_model_set_ddp(k->m, NULL, NULL),                "ddp: a path is needed")                           \
     X(ddp_zero,          DDP(.zero = 3),                            "zero=3: it must be -1 to 2")                      \
     X(ddp_shard,         DDP(.shard = (weft_shard)2),               "shard=2")                                         \
     X(ddp_cap,           DDP(.bucket_cap_mb = -1),                  "bucket_cap_mb=-1")                                \

@@ -36,12 +36,12 @@ static weft_value *body(weft_value *x) {
 
 static weft_model *example(void) {
     weft_model *m = weft_model_new("example");
-    weft_model_batch(m, 5);
+    weft_model_set_batch(m, 5);
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, 4});
     weft_value *y = body(x);
     weft_value *w = weft_parameter_in(g, "scale", 0, NULL, (weft_init){WEFT_INIT_ONES, 0, 0});
-    weft_value *loss = weft_mean(weft_mul(y, w), 0, NULL, false), *d[2];
+    weft_value *loss = weft_mean(weft_mul(y, w), WEFT_ALL, false), *d[2];
     weft_gradients(loss, 2, (weft_value *[]){x, w}, d);
     weft_output(weft_scale(d[0], 0.1), "dx");
     weft_output(w, "scale");
@@ -362,7 +362,7 @@ TEST(texts_in_a_model_are_printable) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
     weft_value *w = weft_parameter_in(g, "w", 1, (int64_t[]){3}, (weft_init){.kind = WEFT_INIT_ONES});
-    weft_minimize(weft_mean(w, 0, NULL, false), "w\x1b[31m",
+    weft_minimize(weft_mean(w, WEFT_ALL, false), "w\x1b[31m",
                   &(weft_optimizer){.type = "sgd", .lr = 1, .name = "o"});
     CHECK_HOLDS(weft_model_error(m)->text, "pattern='w\\x1b[31m': printable ASCII is needed");
     weft_model_free(m);

@@ -51,7 +51,7 @@ static void check_counts(const char *what, weft_model *m, weft_device device, we
 static weft_model *zoo_model(const char *name, int64_t layers) {
     weft_model *m = weft_model_new(name);
     zoo_options o = {.batch = 2, .layers = layers, .d = 32, .heads = 2, .ctx = 8, .vocab = 10, .narrow = 4};
-    weft_model_batch(m, 2);
+    weft_model_set_batch(m, 2);
     for (int i = 0; i < ZOO_MODELS; i++)
         if (strcmp(zoo_models[i].name, name) == 0) zoo_models[i].build(m, &o);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
@@ -108,7 +108,7 @@ static weft_model *model_of(weft_value *(*loss)(weft_value *x)) {
     weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
     weft_value *y = loss(weft_input(g, "x", WEFT_F32, 3, (int64_t[]){2, 3, IN}));
     if (y) {
-        y = weft_mean(weft_square(y), 0, NULL, false);
+        y = weft_mean(weft_square(y), WEFT_ALL, false);
         weft_minimize(y, NULL, &(weft_optimizer){.type = "sgd", .lr = 0.1});
         weft_output(y, "loss");
     }
@@ -146,7 +146,7 @@ static weft_value *gelu_of_what_is_fetched(weft_value *x) {
 /* The gradient of y is fetched too. */
 static weft_value *product_that_is_read_twice(weft_value *x) {
     weft_value *y = weft_relu(weft_linear(x, 16, "a", NULL)), *out[] = {y, x};
-    if (weft_gradients(weft_mean(weft_square(weft_linear(y, 8, "b", NULL)), 0, NULL, false), 2,
+    if (weft_gradients(weft_mean(weft_square(weft_linear(y, 8, "b", NULL)), WEFT_ALL, false), 2,
                        (weft_value *[]){y, x}, out))
         return NULL;
     weft_output(out[0], "dy");

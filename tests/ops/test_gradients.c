@@ -35,7 +35,7 @@ static weft_value *random_sum(trial *t, int n, weft_value *const *values, const 
     for (int i = 0; i < n; i++) {
         if (!values[i] || values[i]->type.dtype != WEFT_F64) continue;
         weft_value *weight = random_like(t, values[i], what, i);
-        weft_value *part = weft_sum(weft_mul(values[i], weight), 0, NULL, false);
+        weft_value *part = weft_sum(weft_mul(values[i], weight), WEFT_ALL, false);
         total = total ? weft_add(total, part) : part;
         if (t->n_targets < MAX_TARGETS) t->targets[t->n_targets++] = weight;
     }

@@ -20,7 +20,7 @@
  * that ---- */
 
 static weft_value *mean_square(weft_value *v) {
-    return weft_mean(weft_square(v), 0, NULL, false);
+    return weft_mean(weft_square(v), WEFT_ALL, false);
 }
 
 /* Each gives the target and what the loss is the mean square of. */
@@ -180,9 +180,9 @@ TEST(a_loss_made_of_gradients_by_permuted_values_trains_as_pytorch) {
     weft_value *p1 = weft_parameter_in(g, "p1", 2, (int64_t[]){7, 5}, (weft_init){0});
     weft_value *p2 = weft_parameter_in(g, "bias", 1, (int64_t[]){7}, (weft_init){0});
     weft_value *turned = weft_permute(weft_linear_op(p0, p1, p2), (int64_t[]){1, 0});
-    weft_value *loss = weft_sum(weft_tanh(weft_permute(turned, (int64_t[]){0, 1})), 0, NULL, false), *by[2];
+    weft_value *loss = weft_sum(weft_tanh(weft_permute(turned, (int64_t[]){0, 1})), WEFT_ALL, false), *by[2];
     weft_gradients(loss, 2, (weft_value *[]){p2, turned}, by);
-    loss = weft_add(weft_sum(by[1], 0, NULL, false), weft_mean(by[0], 0, NULL, false));
+    loss = weft_add(weft_sum(by[1], WEFT_ALL, false), weft_mean(by[0], WEFT_ALL, false));
     weft_minimize(loss, "bias", &(weft_optimizer){.type = "sgd", .lr = 1});
     weft_plan *plan = weft_compile(m, &(weft_compile_options){.verify = true}, &e);
     weft_store *store = plan ? weft_store_new(plan, 1, &e) : NULL;
@@ -208,11 +208,11 @@ TEST(a_loss_of_gradients_of_gradients_by_transposed_values_is_no_reason_to_refus
     weft_graph *g = weft_graph_new(m, "u", WEFT_TRAIN);
     weft_value *p = weft_parameter_in(g, "p", 3, (int64_t[]){3, 5, 4}, (weft_init){WEFT_INIT_NORMAL, 0, 1});
     weft_value *turned = weft_transpose(p, 1, -3);
-    weft_value *loss = weft_mean(weft_sigmoid(weft_transpose(turned, 2, -2)), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_sigmoid(weft_transpose(turned, 2, -2)), WEFT_ALL, false);
     weft_gradients(loss, 1, &turned, &by);
-    loss = weft_sum(weft_sigmoid(by), 0, NULL, false);
+    loss = weft_sum(weft_sigmoid(by), WEFT_ALL, false);
     weft_gradients(loss, 2, (weft_value *[]){turned, by}, again);
-    loss = weft_mean(weft_permute(again[1], (int64_t[]){0, 2, 1}), 0, NULL, false);
+    loss = weft_mean(weft_permute(again[1], (int64_t[]){0, 2, 1}), WEFT_ALL, false);
     weft_minimize(loss, "", &(weft_optimizer){.type = "sgd", .lr = 1});
     weft_plan *plan = weft_compile(m, &(weft_compile_options){.verify = true}, &e);
     CHECK_SAYS(plan != NULL, "%s", e.text);

@@ -114,7 +114,7 @@ static weft_model *build(const zoo_entry *entry) {
     if (entry->own)
         o = zoo_sized(&(zoo_options){.schedule_steps = 9, .layers = 1, .ctx = 32, .vocab = 512}, entry->own);
     weft_model *m = weft_model_new(entry->name);
-    weft_model_batch(m, 2);
+    weft_model_set_batch(m, 2);
     entry->build(m, &o);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;

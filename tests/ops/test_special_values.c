@@ -139,7 +139,7 @@ static weft_model *model_of(const function *f, const golden *file, const golden_
     weft_value *y = f->unary ? f->unary(x[0]) : f->binary(x[0], x[1]);
     weft_output(y, "out");
     if (!golden_find(file, f->name, "grad0")) return m;
-    weft_gradients(weft_sum(y, 0, NULL, false), n_in, x, gradients);
+    weft_gradients(weft_sum(y, WEFT_ALL, false), n_in, x, gradients);
     for (int i = 0; i < n_in; i++) weft_output(gradients[i], grads[i]);
     return m;
 }

@@ -39,10 +39,10 @@ static weft_model *pair(const weft_optimizer *o) {
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(N));
     weft_value *a = weft_parameter(x, "a", WEFT_SHAPE(N), half),
                *b = weft_parameter(x, "b", WEFT_SHAPE(N), half);
-    weft_value *of_a = weft_sum(weft_square(weft_sub(a, x)), 0, NULL, false);
-    weft_minimize(weft_add(of_a, weft_sum(weft_square(weft_sub(b, x)), 0, NULL, false)), NULL, o);
+    weft_value *of_a = weft_sum(weft_square(weft_sub(a, x)), WEFT_ALL, false);
+    weft_minimize(weft_add(of_a, weft_sum(weft_square(weft_sub(b, x)), WEFT_ALL, false)), NULL, o);
     g = weft_graph_new(m, "sum", WEFT_EVAL);
-    weft_output(weft_sum(weft_value_of(g, "a"), 0, NULL, false), "sum");
+    weft_output(weft_sum(weft_value_of(g, "a"), WEFT_ALL, false), "sum");
     g = weft_graph_new(m, "clip", WEFT_EVAL);
     weft_assign(weft_value_of(g, "a"), weft_clamp(weft_value_of(g, "a"), -0.1, 0.1));
     CHECK_SAYS(!weft_model_error(m)->status, "%s", weft_model_error(m)->text);
@@ -162,7 +162,7 @@ static weft_model *norm_model(const weft_optimizer *o) {
         weft_graph *g = weft_graph_new(m, val ? "val" : "train", val ? WEFT_EVAL : WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(SAMPLES, N)), *y = x;
         WEFT_SCOPE(x, "net") y = weft_batch_norm(x, "bn", NULL);
-        weft_value *off = weft_offset(y, -1), *loss = weft_mean(weft_square(off), 0, NULL, false);
+        weft_value *off = weft_offset(y, -1), *loss = weft_mean(weft_square(off), WEFT_ALL, false);
         if (!val) weft_minimize(loss, "net", o);
         weft_output(val ? y : loss, "y");
     }
@@ -264,7 +264,7 @@ TEST(averages_of_state_need_some_and_have_one_optimizer) {
             y = weft_linear(y, 2, k ? "fc2" : "fc", NULL);
             weft_optimizer o = wrong[i].o;
             if (k) o = (weft_optimizer){.type = "adam", .ema = 0.5, .ema_buffers = wrong[i].is_twice};
-            weft_minimize(weft_mean(y, 0, NULL, false), k ? "fc2,net/bn/running*" : "net", &o);
+            weft_minimize(weft_mean(y, WEFT_ALL, false), k ? "fc2,net/bn/running*" : "net", &o);
         }
         weft_plan *plan = weft_compile(m, NULL, &e);
         CHECK_HOLDS(e.text, wrong[i].says);
@@ -289,7 +289,7 @@ static kit kit_shared(double ema) {
         weft_graph *g = weft_graph_new(k.m, names[i], WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(N));
         weft_value *p = weft_parameter(x, names[i], WEFT_SHAPE(N), (weft_init){WEFT_INIT_CONSTANT, 1, 0});
-        weft_minimize(weft_sum(weft_mul(p, x), 0, NULL, false), names[i],
+        weft_minimize(weft_sum(weft_mul(p, x), WEFT_ALL, false), names[i],
                       &(weft_optimizer){.type = "sgd", .name = "both", .lr = 0.1, .ema = ema});
     }
     k.plan = weft_compile(k.m, &(weft_compile_options){.verify = true}, &k.e);
@@ -357,7 +357,7 @@ TEST(no_number_on_the_way_to_an_average_is_nan) {
     k.plan = weft_compile(k.m, &(weft_compile_options){.unoptimized = true}, &k.e);
     k.store = k.plan ? weft_store_new(k.plan, 1, &k.e) : NULL;
     k.s = k.store ? weft_session_open(k.plan, k.store, &k.e) : NULL;
-    weft_session_check(k.s, true);
+    weft_session_set_check(k.s, true);
     for (int step = 0; step < 2; step++) CHECK_SAYS(!kit_step(&k, step), "%s", k.e.text);
     kit_close(&k);
 }
@@ -381,7 +381,7 @@ TEST(a_parameter_has_one_average) {
     weft_error e = {0};
     weft_model *m = pair(&rows[0]);
     weft_graph *g = weft_graph_new(m, "again", WEFT_TRAIN);
-    weft_value *loss = weft_sum(weft_square(weft_value_of(g, "a")), 0, NULL, false);
+    weft_value *loss = weft_sum(weft_square(weft_value_of(g, "a")), WEFT_ALL, false);
     weft_minimize(loss, "a", &(weft_optimizer){.type = "sgd", .ema = 0.5});
     weft_plan *plan = weft_compile(m, NULL, &e);
     CHECK(!plan);
@@ -399,7 +399,7 @@ static weft_model *net(void) {
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 16)), *y = x;
     WEFT_SCOPE(x, "one") y = weft_tanh(weft_linear(y, 300, "a", NULL));
     WEFT_SCOPE(x, "two") y = weft_linear(weft_tanh(weft_linear(y, 33, "b", NULL)), 5, "c", NULL);
-    y = weft_mean(weft_square(y), 0, NULL, false);
+    y = weft_mean(weft_square(y), WEFT_ALL, false);
     weft_minimize(y, "one", &(weft_optimizer){.type = "adamw", .lr = 0.01, .ema = 0.8, .clip_norm = 0.1});
     weft_minimize(y, "two", &(weft_optimizer){.type = "lamb", .lr = 0.01, .ema = 0.9});
     weft_output(y, "loss");
@@ -455,7 +455,7 @@ TEST(averages_of_state_are_the_same_however_ranks_share_the_rest) {
         weft_optimizer o = {
             .type = "adamw", .lr = 0.01, .ema = 0.8, .ema_gamma = 4, .ema_buffers = true, .clip_norm = 0.1};
         weft_model *m = norm_model(&o);
-        if (sync) weft_ddp(m, "net", &(weft_ddp_options){.sync_batch_norm = true});
+        if (sync) weft_model_set_ddp(m, "net", &(weft_ddp_options){.sync_batch_norm = true});
         world_job job = {.model = m, .steps = 4, .options = {.world = 2, .accumulate = 2, .verify = true}};
         world_rank *want = world_run(&job);
         const world_part *mean = world_find(&want[0], norm_paths[1]);

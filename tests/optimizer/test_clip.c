@@ -16,7 +16,7 @@ static weft_model *model(const weft_optimizer *o) {
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, N));
     weft_value *w = weft_parameter(x, "w", WEFT_SHAPE(N, 1), (weft_init){WEFT_INIT_ZEROS, 0, 0});
-    weft_value *loss = weft_sum(weft_matmul(x, w, false, false), 0, NULL, false);
+    weft_value *loss = weft_sum(weft_matmul(x, w, false, false), WEFT_ALL, false);
     weft_minimize(loss, NULL, o);
     weft_output(loss, "loss");
     return m;

@@ -51,7 +51,7 @@ static weft_model *pair(const row *r) {
     if (r->freezes) o.n_groups = 1, o.groups = &late;
     for (int i = 0; i < 2; i++) {
         weft_value *p = weft_parameter(x, i ? "b" : "a", WEFT_SHAPE(N), half);
-        weft_value *one = weft_scale(weft_sum(weft_square(weft_sub(p, x)), 0, NULL, false), i ? 0.5 : 1);
+        weft_value *one = weft_scale(weft_sum(weft_square(weft_sub(p, x)), WEFT_ALL, false), i ? 0.5 : 1);
         loss = loss ? weft_add(loss, one) : one;
     }
     weft_minimize(loss, NULL, &o);
@@ -111,7 +111,7 @@ static weft_model *net(const weft_optimizer *o) {
         y = weft_tanh(weft_linear(y, 300, "a", NULL));
         y = weft_linear(weft_tanh(weft_linear(y, 33, "b", NULL)), 5, "c", NULL);
     }
-    y = weft_mean(weft_square(y), 0, NULL, false);
+    y = weft_mean(weft_square(y), WEFT_ALL, false);
     weft_minimize(y, NULL, o);
     weft_output(y, "loss");
     CHECK_SAYS(!weft_model_error(m)->status, "%s", weft_model_error(m)->text);

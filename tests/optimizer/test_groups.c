@@ -17,7 +17,7 @@ static weft_model *model(const weft_optimizer *o) {
     for (int i = 0; i < 2; i++) {
         weft_value *w =
             weft_parameter(x, i ? "b" : "a", WEFT_SHAPE(N), (weft_init){WEFT_INIT_CONSTANT, 0.5, 0});
-        weft_value *one = weft_sum(weft_square(weft_sub(w, x)), 0, NULL, false);
+        weft_value *one = weft_sum(weft_square(weft_sub(w, x)), WEFT_ALL, false);
         loss = loss ? weft_add(loss, one) : one;
     }
     weft_minimize(loss, NULL, o);
@@ -126,7 +126,7 @@ static weft_plan *plan_of_layers(const weft_param_group *groups, int n) {
         x = weft_tanh(weft_linear(x, 256, name, NULL));
     }
     weft_minimize(
-        weft_mean(x, 0, NULL, false), NULL,
+        weft_mean(x, WEFT_ALL, false), NULL,
         &(weft_optimizer){.type = "sgd", .groups = n ? groups : NULL, .n_groups = n, .clip_norm = 1});
     weft_plan *plan =
         weft_compile(m, &(weft_compile_options){.world = 2, .bucket_cap_mb = 2, .verify = true}, &e);
@@ -188,8 +188,8 @@ static weft_value *layers(weft_value *x) {
     rows = weft_lstm(weft_unsqueeze(rows, 1), &(weft_recurrent){.hidden = 3}, "x", NULL, NULL);
     rows = weft_gru(rows, &(weft_recurrent){.hidden = 3}, "y", NULL);
     rows = weft_mul(rows, weft_parameter(rows, "scale", WEFT_SHAPE(3), (weft_init){WEFT_INIT_ONES}));
-    x = weft_mean(line, 0, NULL, false);
-    return weft_add(x, weft_mean(weft_square(rows), 0, NULL, false));
+    x = weft_mean(line, WEFT_ALL, false);
+    return weft_add(x, weft_mean(weft_square(rows), WEFT_ALL, false));
 }
 
 static weft_model *model_of_layers(const weft_optimizer *o) {

@@ -16,7 +16,7 @@ static weft_model *model(const weft_optimizer *optimizer) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){ROWS, WIDE}), *y = x;
     WEFT_SCOPE(x, "net") y = weft_linear(weft_relu(weft_linear(x, 2 * WIDE, "a", NULL)), WIDE, "b", NULL);
-    weft_value *loss = weft_mean(weft_square(y), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_square(y), WEFT_ALL, false);
     weft_minimize(loss, "", optimizer);
     weft_output(loss, "loss");
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
@@ -164,7 +164,7 @@ TEST(only_f16_has_a_scale) {
 TEST(what_one_minimize_judges_has_one_partition_of_ranks) {
     weft_error e = {0};
     weft_model *m = model(&optimizers[0]);
-    weft_ddp(m, "net/a", &(weft_ddp_options){.process_group = "0-1;2-3"});
+    weft_model_set_ddp(m, "net/a", &(weft_ddp_options){.process_group = "0-1;2-3"});
     weft_compile_options o = {.world = 4, .precision = WEFT_BF16};
     weft_plan *plan = weft_compile(m, &o, &e);
     CHECK_SAYS(plan != NULL, "%s", e.text);

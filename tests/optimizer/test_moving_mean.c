@@ -19,12 +19,12 @@ static weft_model *dino(const char *pattern, weft_dtype precision) {
     weft_value *center = weft_moving_mean(weft_mean(teacher, WEFT_AXES(0), false), MOMENTUM, "center");
     weft_value *target = weft_softmax(weft_scale(weft_sub(teacher, center), 4), -1);
     weft_value *student = weft_log_softmax(weft_linear(x, OUT, "student", NULL), -1);
-    weft_value *loss = weft_neg(weft_mean(weft_mul(weft_stop_gradient(target), student), 0, NULL, false));
+    weft_value *loss = weft_neg(weft_mean(weft_mul(weft_stop_gradient(target), student), WEFT_ALL, false));
     weft_minimize(loss, pattern, &(weft_optimizer){.type = "adam", .lr = 0.05, .clip_norm = 0.1});
     weft_output(loss, "loss");
     x = weft_input(weft_graph_new(m, "eval", WEFT_EVAL), "x", WEFT_F32, WEFT_SHAPE(BATCH, OUT));
     weft_output(weft_sub(x, weft_moving_mean(weft_mean(x, WEFT_AXES(0), false), MOMENTUM, "center")), "y");
-    if (precision) weft_precision(m, NULL, precision);
+    if (precision) weft_model_set_precision(m, NULL, precision);
     CHECK_SAYS(!weft_model_error(m)->status, "%s", weft_model_error(m)->text);
     return m;
 }
@@ -85,7 +85,7 @@ static weft_value *critic(weft_value *x, weft_parametrization form) {
         x = weft_leaky_relu(weft_linear(x, 6, "a", &o), 0.2);
         x = weft_linear(x, 1, "b", &o);
     }
-    return weft_mean(x, 0, NULL, false);
+    return weft_mean(x, WEFT_ALL, false);
 }
 
 static weft_model *normed(const char *pattern, weft_dtype precision) {
@@ -99,7 +99,7 @@ static weft_model *normed(const char *pattern, weft_dtype precision) {
         weft_minimize(loss, i ? "generator" : pattern, &(weft_optimizer){.type = "adam", .lr = 0.05});
         weft_output(loss, "loss");
     }
-    if (precision) weft_precision(m, NULL, precision);
+    if (precision) weft_model_set_precision(m, NULL, precision);
     CHECK_SAYS(!weft_model_error(m)->status, "%s", weft_model_error(m)->text);
     return m;
 }
@@ -191,9 +191,9 @@ static bool centers_agree(weft_model *a, weft_model *b, const char *path) {
 
 TEST(settings_for_all_optimizers_are_not_for_it) {
     weft_model *plain = dino("student", 0), *set = dino("student", 0), *named = dino("student", 0);
-    weft_optimizer_text(set, NULL,
-                        "lr=0.5 clip_norm=1e-6 clip_value=1e-6 ema=0.5 schedule=\"step,period=1,gamma=0.1\"");
-    weft_optimizer_text(named, "moving_mean:center", "momentum=0.5");
+    weft_model_set_optimizer(
+        set, NULL, "lr=0.5 clip_norm=1e-6 clip_value=1e-6 ema=0.5 schedule=\"step,period=1,gamma=0.1\"");
+    weft_model_set_optimizer(named, "moving_mean:center", "momentum=0.5");
     CHECK_SAYS(!weft_model_error(set)->status, "%s", weft_model_error(set)->text);
     CHECK_SAYS(!weft_model_error(named)->status, "%s", weft_model_error(named)->text);
     CHECK(centers_agree(plain, set, "center"));
@@ -257,19 +257,19 @@ static void freeze(weft_model *m) {
     weft_freeze(m, "");
 }
 static void schedule(weft_model *m) {
-    weft_optimizer_text(m, "moving_mean:mean", "schedule=\"constant:0-100,from=0.5,of=momentum\"");
+    weft_model_set_optimizer(m, "moving_mean:mean", "schedule=\"constant:0-100,from=0.5,of=momentum\"");
 }
 static void schedule_rate(weft_model *m) {
-    weft_optimizer_text(m, "moving_mean:mean", "schedule=\"cosine:0-10\"");
+    weft_model_set_optimizer(m, "moving_mean:mean", "schedule=\"cosine:0-10\"");
 }
 static void clip(weft_model *m) {
-    weft_optimizer_text(m, "moving_mean:mean", "clip_norm=0.1");
+    weft_model_set_optimizer(m, "moving_mean:mean", "clip_norm=0.1");
 }
 static void set_all(weft_model *m) {
-    weft_optimizer_text(m, NULL, "lr=3");
+    weft_model_set_optimizer(m, NULL, "lr=3");
 }
 static void halve(weft_model *m) {
-    weft_precision(m, NULL, WEFT_F16);
+    weft_model_set_precision(m, NULL, WEFT_F16);
 }
 
 TEST(it_is_moved_as_settings_say_or_they_are_refused) {
@@ -301,7 +301,7 @@ TEST(values_that_are_not_finite_or_large_are_what_they_are) {
 /* The wire of gradients rounds to bf16; what is followed does not. */
 TEST(the_wire_does_not_round_it) {
     weft_model *m = dino("student", 0);
-    weft_ddp_text(m, "", "bf16_wire=1");
+    weft_model_set_ddp_text(m, "", "bf16_wire=1");
     world_job job = {.model = m, .steps = 1, .options = {.world = 1, .accumulate = 4}};
     world_rank *one = world_run(&job);
     job.options.world = 4, job.options.accumulate = 1;
@@ -322,9 +322,9 @@ TEST(rates_are_those_of_other_optimizers) {
     weft_store *store = weft_store_new(plan, 1, &e);
     const char *optimizer = "";
     double lr = 0;
-    CHECK(weft_plan_lr(plan, store, 0, &optimizer, &lr));
+    CHECK(weft_store_lr(plan, store, 0, &optimizer, &lr));
     CHECK_TEXT(optimizer, "adam:student");
-    CHECK(!weft_plan_lr(plan, store, 1, &optimizer, &lr));
+    CHECK(!weft_store_lr(plan, store, 1, &optimizer, &lr));
     CHECK(!weft_store_set_lr(store, NULL, 0.25, &e));
     CHECK(weft_store_set_lr(store, "moving_mean:center", 0.25, &e) == WEFT_NAME);
     weft_store_free(store);
@@ -385,7 +385,7 @@ TEST(places_where_it_may_stand) {
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = 0;
     WEFT_SCOPE(x, name) WEFT_SCOPE(x, name) weft_moving_mean(weft_mean(y, WEFT_AXES(0), false), 0.5, name);
-    weft_minimize(weft_mean(weft_square(y), 0, NULL, false), "", &(weft_optimizer){.type = "sgd"});
+    weft_minimize(weft_mean(weft_square(y), WEFT_ALL, false), "", &(weft_optimizer){.type = "sgd"});
     char *text = weft_model_text(m);
     weft_model *again = weft_model_parse(text, "text", NULL, &e);
     CHECK_SAYS(again != NULL, "%s", e.text);

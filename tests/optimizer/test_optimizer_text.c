@@ -15,7 +15,7 @@ static weft_model *build(const weft_optimizer *a, const weft_optimizer *b) {
         weft_graph *g = weft_graph_new(m, names[i], WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 4));
         WEFT_SCOPE(x, nets[i]) x = weft_linear(x, 3, "fc", NULL);
-        weft_minimize(weft_mean(weft_square(x), 0, NULL, false), nets[i], of[i]);
+        weft_minimize(weft_mean(weft_square(x), WEFT_ALL, false), nets[i], of[i]);
     }
     CHECK_SAYS(!weft_model_error(m)->status, "%s", weft_model_error(m)->text);
     return m;
@@ -36,8 +36,8 @@ TEST(a_changed_model_is_the_one_that_was_built_so) {
     static const char *const names[] = {"adam:a", "a"};
     for (int i = 0; i < 2; i++) { /* by name and by pattern */
         weft_model *m = build(&adam, &sgd), *wanted = build(&other, &sgd);
-        weft_optimizer_text(m, names[i], "clip_norm=1, beta1=0 lr=0.5,amsgrad=1");
-        weft_optimizer_text(m, names[i], "schedule=\"cosine:0-900,warmup=50\"");
+        weft_model_set_optimizer(m, names[i], "clip_norm=1, beta1=0 lr=0.5,amsgrad=1");
+        weft_model_set_optimizer(m, names[i], "schedule=\"cosine:0-900,warmup=50\"");
         CHECK_SAYS(!weft_model_error(m)->status, "%s", weft_model_error(m)->text);
         check_same(m, wanted);
         weft_model_free(m);
@@ -49,10 +49,10 @@ TEST(without_a_name_every_optimizer_changes) {
     weft_optimizer clipped_adam = adam, clipped_sgd = sgd;
     clipped_adam.clip_norm = clipped_sgd.clip_norm = 2;
     weft_model *m = build(&adam, &sgd), *wanted = build(&clipped_adam, &clipped_sgd);
-    weft_optimizer_text(m, NULL, "clip_norm=2");
+    weft_model_set_optimizer(m, NULL, "clip_norm=2");
     check_same(m, wanted);
-    weft_optimizer_text(m, "b", "schedule=\"step,period=5\"");
-    weft_optimizer_text(m, "b", "schedule=\"\""); /* none again */
+    weft_model_set_optimizer(m, "b", "schedule=\"step,period=5\"");
+    weft_model_set_optimizer(m, "b", "schedule=\"\""); /* none again */
     check_same(m, wanted);
     weft_model_free(m);
     weft_model_free(wanted);
@@ -65,7 +65,7 @@ TEST(names_come_before_patterns) {
     clipped = named;
     clipped.clip_value = 3;
     weft_model *m = build(&adam, &named), *wanted = build(&adam, &clipped);
-    weft_optimizer_text(m, "a", "clip_value=3");
+    weft_model_set_optimizer(m, "a", "clip_value=3");
     check_same(m, wanted);
     weft_model_free(m);
     weft_model_free(wanted);
@@ -99,14 +99,14 @@ TEST(what_a_text_may_not_say_is_told) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_model *m = build(&adam, &sgd);
-        CHECK(weft_optimizer_text(m, rows[i].name, rows[i].settings) == rows[i].status);
+        CHECK(weft_model_set_optimizer(m, rows[i].name, rows[i].settings) == rows[i].status);
         CHECK_SAYS(strstr(weft_model_error(m)->text, rows[i].says) != NULL, "%s %s: %s", rows[i].name,
                    rows[i].settings, weft_model_error(m)->text);
         weft_model_free(m);
     }
-    CHECK(weft_optimizer_text(NULL, "", "lr=1") == WEFT_ARGUMENT);
+    CHECK(weft_model_set_optimizer(NULL, "", "lr=1") == WEFT_ARGUMENT);
     weft_model *m = weft_model_new("m"); /* without a training */
-    CHECK(weft_optimizer_text(m, "", "lr=1") == WEFT_NAME);
+    CHECK(weft_model_set_optimizer(m, "", "lr=1") == WEFT_NAME);
     weft_model_free(m);
 }
 

@@ -104,7 +104,7 @@ static double slope_of(int part, int i, int step, double p) {
 static minimize_attrs attrs_of(weft_model *m, const weft_optimizer *o) {
     weft_graph *g = weft_graph_new(m, "settings", WEFT_TRAIN);
     weft_value *w = weft_parameter_in(g, "w", 2, (int64_t[]){2, 2}, (weft_init){WEFT_INIT_ONES});
-    weft_minimize(weft_mean(w, 0, NULL, false), "", o);
+    weft_minimize(weft_mean(w, WEFT_ALL, false), "", o);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return g->last ? *(minimize_attrs *)g->last->attrs : (minimize_attrs){0};
 }
@@ -263,7 +263,7 @@ static weft_model *net_of(const weft_optimizer *o) {
         y = weft_tanh(weft_linear(y, 33, "b", NULL));
         y = weft_linear(y, 5, "c", NULL);
     }
-    weft_value *loss = weft_mean(weft_square(y), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_square(y), WEFT_ALL, false);
     const optimizer_kind *kind = optimizer_spelt(m, o->type);
     if (kind && kind->is_for_matrices) weft_freeze(m, "*bias");
     weft_minimize(loss, "", o);
@@ -325,7 +325,7 @@ TEST(an_update_is_one_fused_node) {
         weft_model *m = weft_model_new("m");
         weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
         weft_value *p = weft_parameter_in(g, "p", 1, (int64_t[]){777}, (weft_init){WEFT_INIT_ONES});
-        weft_minimize(weft_sum(weft_square(p), 0, NULL, false), "",
+        weft_minimize(weft_sum(weft_square(p), WEFT_ALL, false), "",
                       &(weft_optimizer){.type = types[i], .momentum = i ? 0 : 0.9});
         weft_plan *plan = weft_compile(m, &(weft_compile_options){.verify = true}, &e);
         int nodes = 0;

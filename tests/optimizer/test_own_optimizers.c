@@ -51,7 +51,7 @@ TEST(signum_does_what_its_formula_says) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *p = weft_parameter_in(g, "p", 1, (int64_t[]){3}, (weft_init){WEFT_INIT_ONES});
     weft_value *x = weft_input(g, "x", WEFT_F32, 1, (int64_t[]){3});
-    weft_minimize(weft_sum(weft_mul(p, x), 0, NULL, false), "",
+    weft_minimize(weft_sum(weft_mul(p, x), WEFT_ALL, false), "",
                   &(weft_optimizer){.type = "signum", .lr = 0.25, .weight_decay = 0.5});
     weft_error e = {0};
     weft_plan *plan = weft_compile(m, &(weft_compile_options){.verify = true}, &e);
@@ -90,7 +90,7 @@ static weft_model *echo_model(bool is_f16) {
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(1, SEEN));
     weft_value *w = weft_parameter(x, "w", WEFT_SHAPE(SEEN, 1), (weft_init){WEFT_INIT_ZEROS});
     weft_minimize(
-        weft_sum(weft_matmul(x, w, false, false), 0, NULL, false), NULL,
+        weft_sum(weft_matmul(x, w, false, false), WEFT_ALL, false), NULL,
         &(weft_optimizer){
             .type = "echo", .lr = 0.5, .clip_value = 1, .clip_norm = 1.25, .loss_scale = is_f16 ? 256 : 0});
     return m;
@@ -314,7 +314,7 @@ TEST(a_shape_that_was_not_recorded_is_refused) {
     weft_model *m = good_model(&optimizers[2]), *copy = again(m, false);
     weft_graph *g = weft_graph_new(copy, "other", WEFT_TRAIN);
     weft_value *p = weft_parameter_in(g, "p", 1, (int64_t[]){3}, (weft_init){WEFT_INIT_ONES});
-    weft_minimize(weft_mean(p, 0, NULL, false), "p", &(weft_optimizer){.type = "normed"});
+    weft_minimize(weft_mean(p, WEFT_ALL, false), "p", &(weft_optimizer){.type = "normed"});
     CHECK(!weft_compile(copy, NULL, &e));
     CHECK_HOLDS(e.text, "optimizer normed: its update is not recorded for parameters f32[3]");
     weft_model_free(m);
@@ -328,7 +328,7 @@ static void null(weft_update *u) {
     u->parameter = NULL;
 }
 static void other_shape(weft_update *u) {
-    u->parameter = weft_mean(u->parameter, 0, NULL, false);
+    u->parameter = weft_mean(u->parameter, WEFT_ALL, false);
 }
 static void draws(weft_update *u) {
     weft_graph *g = weft_value_graph(u->parameter);
@@ -387,7 +387,7 @@ TEST(what_a_definition_may_not_be_is_told) {
         if (rows[i].minimizes) {
             weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
             weft_value *p = weft_parameter_in(g, "p", 1, (int64_t[]){7}, (weft_init){WEFT_INIT_ONES});
-            weft_minimize(weft_mean(p, 0, NULL, false), "", &(weft_optimizer){.type = rows[i].d.type});
+            weft_minimize(weft_mean(p, WEFT_ALL, false), "", &(weft_optimizer){.type = rows[i].d.type});
         }
         weft_plan *plan = weft_compile(m, NULL, &e);
         CHECK_SAYS(rows[i].error ? !plan && strstr(e.text, rows[i].error) : plan != NULL,

@@ -45,7 +45,7 @@ static weft_model *model(const char *type, double momentum, const weft_schedule 
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(3));
     weft_value *w = weft_parameter(x, "w", WEFT_SHAPE(3), (weft_init){WEFT_INIT_CONSTANT, 0.5, 0});
-    weft_value *loss = weft_sum(weft_square(weft_sub(w, x)), 0, NULL, false);
+    weft_value *loss = weft_sum(weft_square(weft_sub(w, x)), WEFT_ALL, false);
     bool is_sgd = strcmp(type, "sgd") == 0;
     weft_optimizer o = {.type = type, .lr = 0.1, .weight_decay = 0.05};
     if (is_sgd) o.momentum = momentum;

@@ -51,7 +51,7 @@ static weft_model *build(const char *group) {
     WEFT_SCOPE(x, "net") x = weft_batch_norm(weft_linear(x, 130, "a", NULL), "norm", NULL);
     WEFT_SCOPE(x, "head") x = weft_linear(x, 77, "b", NULL);
     weft_minimize(weft_cross_entropy(x, y, NULL), "", &(weft_optimizer){.type = "adam", .ema = 0.9});
-    if (group) weft_ddp(m, "head", &(weft_ddp_options){.process_group = group});
+    if (group) weft_model_set_ddp(m, "head", &(weft_ddp_options){.process_group = group});
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
 }

@@ -85,7 +85,7 @@ static weft_model *random_model(uint64_t seed, bool trains) {
         weft_value *v = grow(&p, &r);
         p.values[p.n++] = v;
     }
-    weft_value *loss = weft_mean(weft_square(weft_tanh(p.values[p.n - 1])), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_square(weft_tanh(p.values[p.n - 1])), WEFT_ALL, false);
     weft_output(any(&p, &r), "some");
     weft_output(loss, "loss");
     weft_value *gradient = NULL;
@@ -93,7 +93,7 @@ static weft_model *random_model(uint64_t seed, bool trains) {
     weft_output(gradient, "gradient");
     if (trains) /* all parameters there are, reached or not */
         for (weft_variable *v = m->variables; v; v = v->next)
-            weft_minimize(weft_add(loss, weft_mean(weft_square(variable_value(g, v)), 0, NULL, false)),
+            weft_minimize(weft_add(loss, weft_mean(weft_square(variable_value(g, v)), WEFT_ALL, false)),
                           v->path, &(weft_optimizer){.type = "sgd", .lr = 0.1, .name = v->path});
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "seed %llu: %s", (unsigned long long)seed,
                weft_model_error(m)->text);
@@ -409,7 +409,7 @@ static weft_value *network(weft_value *x, int kind) {
         if (kind == 0) x = weft_batch_norm(x, "bn", NULL);
         if (kind == 1) x = weft_dropout(x, 0.5);
     }
-    return weft_mean(x, 0, NULL, false);
+    return weft_mean(x, WEFT_ALL, false);
 }
 
 /* C may build arguments from right to left; a plan says where that may matter. */
@@ -424,7 +424,7 @@ TEST(operands_that_are_built_in_the_other_order_are_noted) {
                        *b = weft_input(g, "b", WEFT_F32, 2, (int64_t[]){4, 3});
             weft_value *first = network(a, kind),
                        *second = network(how == IN_TURN ? weft_add(b, first) : b, kind);
-            if (how == APART) weft_output(first, "first"), first = weft_mean(a, 0, NULL, false);
+            if (how == APART) weft_output(first, "first"), first = weft_mean(a, WEFT_ALL, false);
             weft_minimize(how == IN_ORDER ? weft_sub(first, second) : weft_sub(second, first), "",
                           &(weft_optimizer){.type = "sgd", .lr = 0.1});
             weft_plan *plan = with_isa(m, WEFT_ISA_AUTO, &e);
@@ -463,7 +463,7 @@ static weft_model *learner(int kind) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = read_samples(g), *y = kind < CENTER ? NULL : weft_linear(x, 3, "fc", NULL);
-    weft_value *loss = y ? weft_mean(weft_sub(y, center_of(x)), 0, NULL, false)
+    weft_value *loss = y ? weft_mean(weft_sub(y, center_of(x)), WEFT_ALL, false)
                          : network(x, kind < SPECTRAL_NORM ? kind : SPECTRAL_NORM);
     if (kind == SPECTRAL_TWICE) {
         weft_value *more = network(x, SPECTRAL_NORM);
@@ -475,7 +475,7 @@ static weft_model *learner(int kind) {
     weft_graph *other = weft_graph_new(m, "other", WEFT_TRAIN);
     weft_value *z = kind == CENTER_ELSEWHERE ? read_samples(other) : NULL;
     renew(center_of(z ? z : weft_constant(other, WEFT_F32, 0, NULL, 1)), z);
-    weft_flow(m, "step other");
+    weft_model_set_flow(m, "step other");
     return m;
 }
 

@@ -34,7 +34,7 @@ static weft_model *zoo_model(const zoo_entry *entry) {
     zoo_options o = ZOO_DEFAULTS;
     if (entry->own) o = zoo_sized(&o, entry->own);
     o.batch = 2;
-    weft_model_batch(m, 2);
+    weft_model_set_batch(m, 2);
     entry->build(m, &o);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
@@ -288,7 +288,7 @@ TEST(all_ops_without_a_kernel_are_told_at_once) {
     weft_value *x = weft_input(g, "x", WEFT_F32, 4, (int64_t[]){1, 1, 2, 300});
     weft_value *y = weft_cast(weft_attention(x, x, x, NULL), WEFT_F64);
     y = weft_softmax(weft_scale(weft_softmax(y, -1), 3), -1);
-    weft_output(weft_sum(weft_log_softmax(y, -1), 0, NULL, false), "y");
+    weft_output(weft_sum(weft_log_softmax(y, -1), WEFT_ALL, false), "y");
     weft_error error = {0};
     weft_plan *plan = weft_compile(m, &(weft_compile_options){.device = WEFT_DEVICE_CUDA}, &error);
     CHECK(plan == NULL && error.status == WEFT_UNSUPPORTED);

@@ -37,17 +37,17 @@ static weft_value *input(weft_graph *g, int ndim, const int64_t *shape) {
 }
 
 static weft_value *mean_square(weft_value *x) {
-    return weft_mean(weft_square(x), 0, NULL, false);
+    return weft_mean(weft_square(x), WEFT_ALL, false);
 }
 
 static weft_value *mean(weft_value *w, weft_graph *g) {
     (void)g;
-    return weft_mean(w, 0, NULL, false);
+    return weft_mean(w, WEFT_ALL, false);
 }
 
 static weft_value *permute(weft_value *w, weft_graph *g) {
     weft_value *t = weft_permute(w, (int64_t[]){1, 0});
-    return weft_sum(weft_mul(t, input(g, 2, (int64_t[]){2, 3})), 0, NULL, false);
+    return weft_sum(weft_mul(t, input(g, 2, (int64_t[]){2, 3})), WEFT_ALL, false);
 }
 
 static weft_value *attention(weft_value *w, weft_graph *g) {
@@ -273,8 +273,8 @@ static weft_model *everything(void) {
     weft_value *rows = weft_permute(weft_reshape(y, 2, (int64_t[]){2, 16 * 36}), (int64_t[]){1, 0});
     rows = weft_linear(weft_permute(weft_tanh(weft_slice(rows, 0, 3, 35)), (int64_t[]){1, 0}), 4, "fc", NULL);
     weft_value *t = weft_parameter_in(g, "turned", 2, (int64_t[]){4, 2}, (weft_init){0});
-    weft_value *loss = weft_mean(weft_mul(rows, weft_permute(t, (int64_t[]){1, 0})), 0, NULL, false);
-    loss = weft_add(loss, weft_mean(weft_max_pool2d(w, &(weft_pool){.kernel = {2, 2}}), 0, NULL, false));
+    weft_value *loss = weft_mean(weft_mul(rows, weft_permute(t, (int64_t[]){1, 0})), WEFT_ALL, false);
+    loss = weft_add(loss, weft_mean(weft_max_pool2d(w, &(weft_pool){.kernel = {2, 2}}), WEFT_ALL, false));
     weft_minimize(weft_add(loss, mean_square(y)), NULL, &(weft_optimizer){.type = "adam", .lr = 1});
     weft_output(loss, "loss");
     add_eval(m);

@@ -18,7 +18,7 @@ static weft_model *small_model(const zoo_entry *e) {
         o.vocab = 96;
     }
     weft_model *m = weft_model_new(e->name);
-    weft_model_batch(m, 2);
+    weft_model_set_batch(m, 2);
     e->build(m, &o);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;

@@ -35,7 +35,7 @@ static weft_value *bce(weft_value *logits, double target) {
 
 static weft_model *gan(void) {
     weft_model *m = weft_model_new("gan");
-    weft_model_batch(m, 4);
+    weft_model_set_batch(m, 4);
     weft_optimizer adam = {.type = "adam", .lr = 2e-4, .beta1 = 0.5, .clip_norm = 1};
     weft_graph *d = weft_graph_new(m, "d_step", WEFT_TRAIN);
     weft_value *real = weft_input(d, "real", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, 6});

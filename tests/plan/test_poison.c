@@ -75,7 +75,7 @@ typedef struct zoo_case {
 static weft_model *build_zoo(const void *what, const weft_env *env) {
     const zoo_case *c = what;
     weft_model *m = weft_model_new_in(c->name, env);
-    weft_model_batch(m, c->size.batch);
+    weft_model_set_batch(m, c->size.batch);
     for (int i = 0; i < ZOO_MODELS; i++)
         if (strcmp(zoo_models[i].name, c->name) == 0) zoo_models[i].build(m, &c->size);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);

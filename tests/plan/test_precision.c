@@ -39,10 +39,10 @@ static weft_model *scoped(void) {
 TEST(the_longest_path_that_fits_a_node_is_its_precision) {
     weft_model *m = scoped();
     CHECK(precision_of(m, "train", "a/b", WEFT_BF16) == WEFT_BF16);
-    CHECK(weft_precision(m, "a", WEFT_BF16) == WEFT_OK);
-    CHECK(weft_precision(m, "a/b", WEFT_F32) == WEFT_OK);
-    CHECK(weft_precision(m, "val", WEFT_F16) == WEFT_OK);
-    CHECK(weft_precision(m, "val/a/b", WEFT_F16) == WEFT_OK);
+    CHECK(weft_model_set_precision(m, "a", WEFT_BF16) == WEFT_OK);
+    CHECK(weft_model_set_precision(m, "a/b", WEFT_F32) == WEFT_OK);
+    CHECK(weft_model_set_precision(m, "val", WEFT_F16) == WEFT_OK);
+    CHECK(weft_model_set_precision(m, "val/a/b", WEFT_F16) == WEFT_OK);
     static const struct {
         const char *graph, *scope;
         weft_dtype dtype;
@@ -56,19 +56,20 @@ TEST(the_longest_path_that_fits_a_node_is_its_precision) {
         weft_dtype got = precision_of(m, rows[i].graph, rows[i].scope, WEFT_F32);
         CHECK_SAYS(got == rows[i].dtype, "%s %s: %s", rows[i].graph, rows[i].scope, dtype_name(got));
     }
-    CHECK(weft_precision(m, NULL, WEFT_F16) == WEFT_OK &&
+    CHECK(weft_model_set_precision(m, NULL, WEFT_F16) == WEFT_OK &&
           precision_of(m, "train", "c", WEFT_F32) == WEFT_F16);
-    CHECK(weft_precision(m, "", WEFT_F32) == WEFT_OK && precision_of(m, "train", "c", WEFT_BF16) == WEFT_F32);
+    CHECK(weft_model_set_precision(m, "", WEFT_F32) == WEFT_OK &&
+          precision_of(m, "train", "c", WEFT_BF16) == WEFT_F32);
     weft_model_free(m);
 }
 
 TEST(files_and_texts_keep_precisions) {
     weft_error e = {0};
     weft_model *m = scoped();
-    weft_precision(m, "a", WEFT_BF16);
-    weft_precision(m, "a/b", WEFT_F32);
-    weft_precision(m, NULL, WEFT_F16);
-    weft_precision(m, "a", WEFT_F16); /* in place of the first */
+    weft_model_set_precision(m, "a", WEFT_BF16);
+    weft_model_set_precision(m, "a/b", WEFT_F32);
+    weft_model_set_precision(m, NULL, WEFT_F16);
+    weft_model_set_precision(m, "a", WEFT_F16); /* in place of the first */
     char *text = weft_model_text(m), path[] = "/tmp/weft_precision_XXXXXX";
     CHECK_HOLDS(text, "precision a f16\nprecision a/b f32\nprecision / f16\ngraph");
     int file = mkstemp(path);
@@ -90,7 +91,7 @@ TEST(files_and_texts_keep_precisions) {
 static void refused(const char *path, weft_dtype dtype, const char *why) {
     weft_model *m = scoped();
     weft_error e = {0};
-    weft_precision(m, path, dtype);
+    weft_model_set_precision(m, path, dtype);
     weft_plan *plan = weft_compile(m, NULL, &e);
     CHECK(plan == NULL);
     CHECK_HOLDS(e.text, why);
@@ -194,7 +195,7 @@ static const zoo_options small = {
 
 static weft_model *zoo_model(int i, const zoo_options *o) {
     weft_model *m = weft_model_new(zoo_models[i].name);
-    weft_model_batch(m, o->batch);
+    weft_model_set_batch(m, o->batch);
     zoo_models[i].build(m, o);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
@@ -293,11 +294,11 @@ static weft_model *weights(void) {
             y = weft_linear(y, WIDE, "exact", NULL);
         }
         if (!i)
-            weft_minimize(weft_mean(weft_square(y), 0, NULL, false), "",
+            weft_minimize(weft_mean(weft_square(y), WEFT_ALL, false), "",
                           &(weft_optimizer){.type = "sgd", .lr = 0.5});
         weft_output(y, "y");
     }
-    weft_precision(m, "net/exact", WEFT_F32);
+    weft_model_set_precision(m, "net/exact", WEFT_F32);
     return m;
 }
 

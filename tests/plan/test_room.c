@@ -103,7 +103,7 @@ static uint64_t tell_left(void *context) {
 static weft_model *build(const char *name, const weft_env *env) {
     zoo_options o = ZOO_DEFAULTS;
     weft_model *m = weft_model_new_in(name, env);
-    weft_model_batch(m, 64);
+    weft_model_set_batch(m, 64);
     for (int i = 0; i < ZOO_MODELS; i++)
         if (strcmp(zoo_models[i].name, name) == 0) zoo_models[i].build(m, &o);
     return m;

@@ -93,7 +93,7 @@ static weft_value *input_of(weft_model *m, const char *graph) {
 
 /* What every family ends with. */
 static void train(weft_value *y) {
-    weft_value *loss = weft_mean(y, 0, NULL, false);
+    weft_value *loss = weft_mean(y, WEFT_ALL, false);
     weft_minimize(loss, "", &adam);
     weft_output(loss, "loss");
 }
@@ -216,7 +216,7 @@ static void graphs(weft_model *m, int n) {
 static void declarations(weft_model *m, int n) {
     weft_value *x = input_of(m, "g"), *w = weight(x, "w"), *sum = weft_mul(x, w);
     for (int i = 0; i < n; i++) {
-        weft_value *y = weft_square(weft_scale(w, i + 2)), *loss = weft_mean(y, 0, NULL, false), *by;
+        weft_value *y = weft_square(weft_scale(w, i + 2)), *loss = weft_mean(y, WEFT_ALL, false), *by;
         weft_gradients(loss, 1, &y, &by);
         sum = weft_add(sum, by);
     }
@@ -234,7 +234,7 @@ static void layers(weft_model *m, int n) {
         snprintf(name, sizeof name, "fc%d", i);
         y = weft_relu(weft_linear(y ? y : weft_reshape(x, 2, (int64_t[]){16, 32}), 32, name, NULL));
     }
-    train(weft_add(weft_mean(y, 0, NULL, false), weft_mean(x, 0, NULL, false)));
+    train(weft_add(weft_mean(y, WEFT_ALL, false), weft_mean(x, WEFT_ALL, false)));
 }
 
 /* Convolutions whose weights all come first: each is packed where it is used. */
@@ -262,7 +262,7 @@ static void copies(weft_model *m, int n) {
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){3, 4}), *sum = NULL;
     for (int i = 0; kept && i < n; i++) kept[i] = weft_permute(weft_scale(x, i + 2), (int64_t[]){1, 0});
     for (int i = 0; kept && i < n; i++) {
-        weft_value *y = weft_sum(weft_reshape(kept[i], 1, (int64_t[]){12}), 0, NULL, false);
+        weft_value *y = weft_sum(weft_reshape(kept[i], 1, (int64_t[]){12}), WEFT_ALL, false);
         sum = sum ? weft_add(sum, y) : y;
     }
     free(kept);
@@ -313,7 +313,7 @@ static void groups(weft_model *m, int n) {
         list[i] = (weft_param_group){names[i], 1.0 / (i + 1), 0};
         sum = weft_add(sum, weft_mul(x, weight(x, names[i])));
     }
-    weft_value *loss = weft_mean(sum, 0, NULL, false);
+    weft_value *loss = weft_mean(sum, WEFT_ALL, false);
     weft_minimize(loss, "", &(weft_optimizer){.type = "sgd", .lr = 0.1, .n_groups = n, .groups = list});
     weft_output(loss, "loss");
     free(list);
@@ -328,7 +328,7 @@ static void last_gradients(weft_model *m, int n) {
     weft_value *sum = x;
     for (int i = 0; i < n; i++) {
         weft_value *by;
-        weft_gradients(weft_mean(weft_square(weft_scale(x, i + 2)), 0, NULL, false), 1, &x, &by);
+        weft_gradients(weft_mean(weft_square(weft_scale(x, i + 2)), WEFT_ALL, false), 1, &x, &by);
         sum = weft_add(sum, by);
     }
     train(sum);
@@ -343,7 +343,7 @@ static void norms(weft_model *m, int n) {
         snprintf(name, sizeof name, "bn%d", i);
         WEFT_SCOPE(x, "net") x = weft_batch_norm(x, name, NULL);
     }
-    weft_ddp_text(m, "net", "sync_batch_norm=1 broadcast_buffers=1");
+    weft_model_set_ddp_text(m, "net", "sync_batch_norm=1 broadcast_buffers=1");
     train(x);
 }
 
@@ -383,7 +383,7 @@ static void trainings(weft_model *m, int n) {
     for (int i = 0; i < n; i++) {
         char name[24];
         snprintf(name, sizeof name, "w%d", i);
-        weft_value *x = input_of(m, name), *loss = weft_mean(weft_mul(x, weight(x, name)), 0, NULL, false);
+        weft_value *x = input_of(m, name), *loss = weft_mean(weft_mul(x, weight(x, name)), WEFT_ALL, false);
         weft_minimize(loss, name, &(weft_optimizer){.type = "sgd", .lr = 0.1, .name = name});
         weft_output(loss, "loss");
     }

@@ -166,7 +166,7 @@ TEST(ranks_without_a_range_have_one_plan_unless_norms_are_taken) {
         weft_model *m = weft_model_new("m");
         weft_value *x = weft_input(weft_graph_new(m, "step", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(2, 4));
         WEFT_SCOPE(x, "net") x = weft_linear(x, 4, "fc", &(weft_linear_options){.no_bias = true});
-        weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "",
+        weft_minimize(weft_mean(weft_square(x), WEFT_ALL, false), "",
                       &(weft_optimizer){.type = "sgd", .lr = 1, .clip_norm = rows[i].clip_norm});
         for (int k = 0; k < RANKS; k++) NEED((plans[k] = compile(m, options, k, i)));
         int alike = check_classes(m, options, RANKS, plans, i);
@@ -185,9 +185,10 @@ TEST(collectives_stand_in_one_order_whatever_a_rank_updates) {
     const char *const names[] = {"one", "two", "three"};
     for (int i = 0; i < 3; i++) WEFT_SCOPE(x, names[i])
     x = weft_linear(x, 4, "fc", &(weft_linear_options){.no_bias = i != 1});
-    weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "",
+    weft_minimize(weft_mean(weft_square(x), WEFT_ALL, false), "",
                   &(weft_optimizer){.type = "adam", .clip_norm = 1});
-    for (int i = 0; i < 3; i++) weft_ddp(m, names[i], &(weft_ddp_options){.process_group = "3,2;1"});
+    for (int i = 0; i < 3; i++)
+        weft_model_set_ddp(m, names[i], &(weft_ddp_options){.process_group = "3,2;1"});
     for (int k = 0; k < 4; k++)
         NEED((plans[k] = compile(m, (weft_compile_options){.world = 4, .zero = 1}, k, 0)));
     CHECK_SAYS(!verify_world((const weft_plan *const *)plans, 4, &e), "%s", e.text);
@@ -207,7 +208,8 @@ static weft_model *model_with_constants(const char *type) {
             if (!i) x = weft_where(weft_greater(x, weft_neg(x)), weft_flip(x, 1, (int64_t[]){1}), x);
         }
     }
-    weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "", &(weft_optimizer){.type = type, .lr = 0.01});
+    weft_minimize(weft_mean(weft_square(x), WEFT_ALL, false), "",
+                  &(weft_optimizer){.type = type, .lr = 0.01});
     return m;
 }
 

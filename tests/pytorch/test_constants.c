@@ -250,7 +250,7 @@ TEST(a_tensor_trains_as_an_input_of_the_same_numbers_does) {
         weft_value *x = fed ? weft_input(g, "x", WEFT_F32, 2, (int64_t[]){2, 2})
                             : weft_constant_tensor(g, WEFT_F32, 2, (int64_t[]){2, 2}, data);
         weft_value *y = weft_linear(weft_add(x, weft_square(x)), 3, "fc", NULL);
-        weft_value *l = weft_mean(weft_square(y), 0, NULL, false);
+        weft_value *l = weft_mean(weft_square(y), WEFT_ALL, false);
         weft_minimize(l, NULL, &(weft_optimizer){.type = "adam", .lr = 0.1});
         weft_output(l, "loss");
         weft_plan *plan = plan_of(m);
@@ -286,7 +286,7 @@ TEST(ranks_with_other_bytes_are_refused) {
         m[i] = weft_model_new("m");
         weft_graph *g = weft_graph_new(m[i], "step", WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){2, 2});
-        weft_value *l = weft_mean(weft_linear(x, 2, "fc", NULL), 0, NULL, false);
+        weft_value *l = weft_mean(weft_linear(x, 2, "fc", NULL), WEFT_ALL, false);
         weft_minimize(l, NULL, &(weft_optimizer){.type = "sgd", .lr = 0.1});
         weft_output(l, "loss");
         weft_output(weft_constant_tensor(g, WEFT_F32, 1, (int64_t[]){2}, data), "c");

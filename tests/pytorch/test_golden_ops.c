@@ -167,7 +167,7 @@ static void add_outputs(const golden *file, const char *of, weft_graph *g, port_
     char name[16];
     int index[MOST], n = 0;
     weft_value *weight = feed(g, p, "weight", golden_find(file, of, "weight"));
-    weft_value *loss = weft_sum(weft_mul(out, weight), 0, NULL, false);
+    weft_value *loss = weft_sum(weft_mul(out, weight), WEFT_ALL, false);
     for (int i = 0; i < n_in; i++) {
         snprintf(name, sizeof name, "grad%d", i);
         if (!golden_find(file, of, name)) continue;

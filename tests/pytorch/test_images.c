@@ -68,17 +68,17 @@ static weft_value *weights(weft_graph *g, int ndim, const int64_t *shape) {
       "F.avg_pool2d(x, (3, 4), 3, (1, 2), ceil_mode=True, divisor_override=5)")                              \
     X(2, RESIZE(SIZE(8, 10)),                              "F.interpolate(x, (8, 10))")                      \
     X(2, RESIZE(SIZE(3, 7)),                               "F.interpolate(x, (3, 7))")                       \
-    X(2, RESIZE(SIZE(3, 7), .mode = WEFT_NEAREST_EXACT),   "F.interpolate(x, (3, 7), mode='nearest-exact')") \
+    X(2, RESIZE(SIZE(3, 7), .mode = WEFT_INTERPOLATE_NEAREST_EXACT),   "F.interpolate(x, (3, 7), mode='nearest-exact')") \
     X(2, RESIZE(SCALE(2.5, 0.6)),                           "F.interpolate(x, scale_factor=(2.5, 0.6))")     \
-    X(2, RESIZE(SIZE(8, 10), .mode = WEFT_BILINEAR),       "F.interpolate(x, (8, 10), mode='bilinear')")     \
-    X(2, RESIZE(SIZE(3, 7), .mode = WEFT_BILINEAR),        "F.interpolate(x, (3, 7), mode='bilinear')")      \
-    X(2, RESIZE(SIZE(1, 9), .mode = WEFT_BILINEAR, .align_corners = true),                                   \
+    X(2, RESIZE(SIZE(8, 10), .mode = WEFT_INTERPOLATE_BILINEAR),       "F.interpolate(x, (8, 10), mode='bilinear')")     \
+    X(2, RESIZE(SIZE(3, 7), .mode = WEFT_INTERPOLATE_BILINEAR),        "F.interpolate(x, (3, 7), mode='bilinear')")      \
+    X(2, RESIZE(SIZE(1, 9), .mode = WEFT_INTERPOLATE_BILINEAR, .align_corners = true),                                   \
       "F.interpolate(x, (1, 9), mode='bilinear', align_corners=True)")                                       \
-    X(2, RESIZE(SIZE(7, 3), .mode = WEFT_BILINEAR, .align_corners = true),                                   \
+    X(2, RESIZE(SIZE(7, 3), .mode = WEFT_INTERPOLATE_BILINEAR, .align_corners = true),                                   \
       "F.interpolate(x, (7, 3), mode='bilinear', align_corners=True)")                                       \
-    X(2, RESIZE(SCALE(1.7, 0.7), .mode = WEFT_BILINEAR),                                                     \
+    X(2, RESIZE(SCALE(1.7, 0.7), .mode = WEFT_INTERPOLATE_BILINEAR),                                                     \
       "F.interpolate(x, scale_factor=(1.7, 0.7), mode='bilinear')")                                          \
-    X(2, weft_interpolate(AS(8, 5), &(weft_interpolation){.size = {7}, .mode = WEFT_BILINEAR}),              \
+    X(2, weft_interpolate(AS(8, 5), &(weft_interpolation){.size = {7}, .mode = WEFT_INTERPOLATE_BILINEAR}),              \
       "F.interpolate(x.reshape(-1, 8, 5), 7, mode='linear')")                                                \
     X(2, weft_interpolate(AS(8, 5), &(weft_interpolation){.scale = {1.5}}),                                  \
       "F.interpolate(x.reshape(-1, 8, 5), scale_factor=1.5)")                                                \
@@ -177,12 +177,12 @@ static const struct {
 static weft_model *model_of(int row, int64_t default_batch) {
     static const char *const names[] = {"y", "dx", "ddx"};
     weft_model *m = weft_model_new("images");
-    weft_model_batch(m, default_batch);
+    weft_model_set_batch(m, default_batch);
     weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
     weft_value *x = weft_input(g, "x", WEFT_F32, SHAPE(WEFT_BATCH, 2, 4, 5)), *y = build(row, g, x);
     for (int i = 0; y && i <= rows[row].order; i++) {
         weft_output(y, names[i]);
-        if (i < rows[row].order) weft_gradients(weft_sum(weft_square(y), 0, NULL, false), 1, &x, &y);
+        if (i < rows[row].order) weft_gradients(weft_sum(weft_square(y), WEFT_ALL, false), 1, &x, &y);
     }
     return m;
 }

@@ -57,7 +57,7 @@ static weft_value *through(norm *of, weft_value *x, weft_value *t, weft_value *w
 
 /* The gradient penalty of WGAN-GP: (|d critic / dx| - 1)^2 for each image. */
 static weft_value *penalty(norm *of, weft_value *x, weft_value *t, weft_value *w, weft_value *b) {
-    weft_value *y = weft_sum(through(of, x, t, w, b), 0, NULL, false), *dx = NULL;
+    weft_value *y = weft_sum(through(of, x, t, w, b), WEFT_ALL, false), *dx = NULL;
     weft_gradients(y, 1, &x, &dx);
     weft_value *norms = weft_sqrt(weft_sum(weft_square(dx), 2, AXES(1, 2), false));
     return weft_square(weft_offset(norms, -1));
@@ -150,7 +150,7 @@ static weft_value *rnn(weft_value *x, weft_value *t, weft_value *w, weft_value *
 
 /* The penalty of a recurrent critic. */
 static weft_value *slope_of_lstm(weft_value *x, weft_value *t, weft_value *w, weft_value *b) {
-    weft_value *y = weft_sum(lstm(x, t, w, b, false), 0, NULL, false), *dx = NULL;
+    weft_value *y = weft_sum(lstm(x, t, w, b, false), WEFT_ALL, false), *dx = NULL;
     weft_gradients(y, 1, &x, &dx);
     return dx;
 }
@@ -289,7 +289,7 @@ static const char operands[OPERANDS][2] = {"x", "t", "w", "b"};
 static weft_value *squares(int n, weft_value *const *values) {
     weft_value *sum = NULL;
     for (int i = 0; i < n; i++) {
-        weft_value *part = weft_sum(weft_square(values[i]), 0, NULL, false);
+        weft_value *part = weft_sum(weft_square(values[i]), WEFT_ALL, false);
         sum = sum ? weft_add(sum, part) : part;
     }
     return sum;
@@ -298,7 +298,7 @@ static weft_value *squares(int n, weft_value *const *values) {
 /* Outputs y, its gradients x, t, w, b, and those of their squares, x2, t2, w2, b2. */
 static weft_model *model_of(int row, weft_dtype dtype, int64_t default_batch) {
     weft_model *m = weft_model_new("norm_loss");
-    weft_model_batch(m, default_batch);
+    weft_model_set_batch(m, default_batch);
     weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
     weft_value *by[OPERANDS], *first[OPERANDS] = {0}, *second[OPERANDS] = {0};
     for (int i = 0; i < OPERANDS; i++)
@@ -628,7 +628,7 @@ TEST(batch_norm_in_eval_graphs_has_second_gradients) {
     weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, AXES(3, 2)), *dx = NULL, *second = NULL;
     weft_value *y = weft_batch_norm(x, "bn", NULL);
-    weft_gradients(weft_sum(weft_mul(y, weft_square(y)), 0, NULL, false), 1, &x, &dx);
+    weft_gradients(weft_sum(weft_mul(y, weft_square(y)), WEFT_ALL, false), 1, &x, &dx);
     weft_gradients(squares(1, &dx), 1, &x, &second);
     weft_output(second, "second");
     weft_plan *plan = weft_compile(m, &(weft_compile_options){.verify = true}, &e);
@@ -758,7 +758,7 @@ TEST(errors_name_file_scope_and_rule) {
     };
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         weft_model *m = weft_model_new("m");
-        weft_model_batch(m, 2);
+        weft_model_set_batch(m, 2);
         weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
         weft_value *x = weft_input(g, "x", WEFT_F32, 3, AXES(WEFT_BATCH, 4, 3)), *y = x;
         weft_value *t = weft_input(g, "t", WEFT_F32, 3, AXES(WEFT_BATCH, 4, 3));

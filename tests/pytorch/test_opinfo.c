@@ -194,7 +194,7 @@ static weft_value *dotted(weft_graph *g, const layer *of, int salt, layer *facto
         if (!is_float(v)) continue;
         snprintf(name, sizeof name, "f%d", salt + i);
         weft_value *f = weft_input(g, name, v->type.dtype, v->type.ndim, v->type.shape);
-        weft_value *part = weft_sum(weft_mul(v, f), 0, NULL, false);
+        weft_value *part = weft_sum(weft_mul(v, f), WEFT_ALL, false);
         if (part && part->type.dtype != WEFT_F64) part = weft_cast(part, WEFT_F64);
         sum = sum ? weft_add(sum, part) : part;
         factors->v[factors->n++] = f;

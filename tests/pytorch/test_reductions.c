@@ -29,7 +29,7 @@ static weft_value *index_of(weft_value *extremum(weft_value *, int, bool, weft_v
 /* clang-format off */
 #define ROWS(X)                                                                                              \
     X(2, plain,    weft_amax(x, 1, AXES(1), false),                     "x.amax(1)")                         \
-    X(2, plain,    weft_amax(x, 0, NULL, false),                        "x.amax()")                          \
+    X(2, plain,    weft_amax(x, WEFT_ALL, false),                        "x.amax()")                          \
     X(2, plain,    weft_amin(x, 2, AXES(-1, 0), true),                  "x.amin((-1, 0), keepdim=True)")     \
     X(2, ties,     weft_amax(x, 1, AXES(2), false),                     "x.amax(2)")                         \
     X(2, ties,     weft_amin(x, 2, AXES(0, 2), false),                  "x.amin((0, 2))")                    \
@@ -40,12 +40,12 @@ static weft_value *index_of(weft_value *extremum(weft_value *, int, bool, weft_v
     X(2, special,  weft_argmax(x, 2, false),                            "x.argmax(2)")                       \
     X(2, ties,     weft_argmin(weft_cast(x, WEFT_I64), 1, false),       "x.long().argmin(1)")                \
     X(2, zeros,    weft_any(x, 1, AXES(2), false),                      "x.any(2)")                          \
-    X(2, special,  weft_any(x, 0, NULL, false),                         "x.any()")                           \
+    X(2, special,  weft_any(x, WEFT_ALL, false),                         "x.any()")                           \
     X(2, zeros,    weft_all(x, 1, AXES(0), true),                       "x.all(0, keepdim=True)")            \
     X(2, special,  weft_all(weft_cast(weft_clamp(x, -1, 5), WEFT_BOOL), 2, AXES(1, 2), false), "x.bool().all(2).all(1)") \
     X(2, plain,    weft_var(x, 1, 1, AXES(1), false),                   "x.var(1)")                          \
     X(2, plain,    weft_var(x, 0, 2, AXES(0, 2), true),                 "x.var((0, 2), correction=0, keepdim=True)") \
-    X(2, plain,    weft_var(x, 1, 0, NULL, false),                      "x.var()")                           \
+    X(2, plain,    weft_var(x, 1, WEFT_ALL, false),                      "x.var()")                           \
     X(2, ties,     weft_var(x, 1.5, 1, AXES(0), false),                 "x.var(0, correction=1.5)")          \
     X(0, ties,     weft_var(x, 5, 1, AXES(2), false),                   "x.var(2, correction=5)")            \
     X(2, special,  weft_var(x, 1, 1, AXES(2), false),                   "x.var(2)")                          \
@@ -55,7 +55,7 @@ static weft_value *index_of(weft_value *extremum(weft_value *, int, bool, weft_v
     X(2, plain,    weft_logsumexp(x, 1, AXES(1), false),                "x.logsumexp(1)")                    \
     X(2, plain,    weft_logsumexp(x, 2, AXES(0, -1), true),             "x.logsumexp((0, -1), keepdim=True)") \
     X(1, plain,    weft_logsumexp(weft_scale(x, 300), 2, AXES(0, 1), false), "(300 * x).logsumexp((0, 1))")   \
-    X(2, plain,    weft_logsumexp(x, 0, NULL, false),                   "x.logsumexp((0, 1, 2))")            \
+    X(2, plain,    weft_logsumexp(x, WEFT_ALL, false),                   "x.logsumexp((0, 1, 2))")            \
     X(2, infinite, weft_logsumexp(x, 1, AXES(2), false),                "x.logsumexp(2)")                    \
     X(2, special,  weft_logsumexp(x, 1, AXES(2), false),                "x.logsumexp(2)")                    \
     X(2, plain,    weft_vector_norm(x, 2, 1, AXES(1), false),           "torch.linalg.vector_norm(x, 2, 1)") \
@@ -65,7 +65,7 @@ static weft_value *index_of(weft_value *extremum(weft_value *, int, bool, weft_v
     X(2, ties,     weft_vector_norm(x, INFINITY, 1, AXES(2), false),    "torch.linalg.vector_norm(x, inf, 2)") \
     X(2, ties,     weft_vector_norm(x, -INFINITY, 1, AXES(1), false),   "torch.linalg.vector_norm(x, -inf, 1)") \
     X(2, zeros,    weft_vector_norm(x, 0, 1, AXES(2), false),           "torch.linalg.vector_norm(x, 0, 2)") \
-    X(2, plain,    weft_vector_norm(x, 3, 0, NULL, false),              "torch.linalg.vector_norm(x, 3)")    \
+    X(2, plain,    weft_vector_norm(x, 3, WEFT_ALL, false),              "torch.linalg.vector_norm(x, 3)")    \
     X(2, zeros,    weft_vector_norm(x, 3, 1, AXES(2), false),           "torch.linalg.vector_norm(x, 3, 2)") \
     X(1, zeros,    weft_vector_norm(x, 1.5, 1, AXES(2), false),         "torch.linalg.vector_norm(x, 1.5, 2)") \
     X(1, zeros,    weft_vector_norm(x, 0.5, 1, AXES(2), false),         "torch.linalg.vector_norm(x, 0.5, 2)") \
@@ -74,7 +74,7 @@ static weft_value *index_of(weft_value *extremum(weft_value *, int, bool, weft_v
     X(2, plain,    weft_prod(x, 1, AXES(1), false),                     "x.prod(1)")                         \
     X(2, zeros,    weft_prod(x, 1, AXES(2), false),                     "x.prod(2)")                         \
     X(2, zeros,    weft_prod(x, 1, AXES(0), true),                      "x.prod(0, keepdim=True)")           \
-    X(2, plain,    weft_prod(x, 0, NULL, false),                        "x.prod()")                          \
+    X(2, plain,    weft_prod(x, WEFT_ALL, false),                        "x.prod()")                          \
     X(2, zeros,    weft_prod(weft_slice(x, 2, 1, 4), 2, AXES(0, 2), false), "x[:, :, 1:].prod(2).prod(0)")   \
     X(0, special,  weft_prod(x, 1, AXES(2), false),                     "x.prod(2)")                         \
     X(1, steep,    weft_prod(x, 1, AXES(2), false),                     "x.prod(2)")                         \
@@ -82,7 +82,7 @@ static weft_value *index_of(weft_value *extremum(weft_value *, int, bool, weft_v
     X(0, ties,     weft_prod(weft_cast(x, WEFT_I32), 1, AXES(0), true), "x.int().prod(0, keepdim=True)")     \
     X(0, special,  weft_prod(weft_cast(weft_isnan(x), WEFT_BOOL), 1, AXES(-1), false), "x.isnan().prod(-1)") \
     X(0, zeros,    weft_prod(weft_cast(weft_offset(x, 9), WEFT_U8), 2, AXES(1, -1), false), "(x + 9).byte().prod(1).prod(1)") \
-    X(0, plain,    weft_prod(weft_cast(weft_offset(weft_scale(x, 9), 99), WEFT_I64), 0, NULL, false), "(x * 9 + 99).long().prod()") \
+    X(0, plain,    weft_prod(weft_cast(weft_offset(weft_scale(x, 9), 99), WEFT_I64), WEFT_ALL, false), "(x * 9 + 99).long().prod()") \
     X(2, plain,    weft_cumsum(x, 1),                                   "x.cumsum(1)")                       \
     X(2, plain,    weft_cumsum(x, -1),                                  "x.cumsum(-1)")                      \
     X(2, ties,     weft_cumsum(x, 0),                                   "x.cumsum(0)")                       \
@@ -136,13 +136,13 @@ static const struct {
 /* Outputs the values that the golden line has: y, dx, ddx. */
 static weft_model *model_of(int row, int64_t batch, int outputs) {
     weft_model *m = weft_model_new("reductions");
-    weft_model_batch(m, batch);
+    weft_model_set_batch(m, batch);
     weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
     weft_value *x = weft_input(g, "x", WEFT_F32, 3, AXES(WEFT_BATCH, 3, 4)), *value = build(row, g, x);
     weft_output(value, "0");
     for (int i = 1; i < outputs; i++) {
         weft_value *before = value;
-        weft_gradients(weft_sum(weft_square(before), 0, NULL, false), 1, &x, &value);
+        weft_gradients(weft_sum(weft_square(before), WEFT_ALL, false), 1, &x, &value);
         weft_output(value, i == 1 ? "1" : "2");
     }
     return m;
@@ -250,12 +250,12 @@ static weft_model *deviations(int64_t n) {
     weft_output(weft_var(x, 0, 1, AXES(0), false), "var");
     std[0] = weft_std(x, 0, 1, AXES(0), false);
     std[1] = weft_std(x, 1, 2, AXES(1, -1), true);
-    std[2] = weft_std(x, 0, 0, NULL, false);
+    std[2] = weft_std(x, 0, WEFT_ALL, false);
     for (int i = 0; i < 3; i++) {
         char name[2][24];
         snprintf(name[0], sizeof name[0], "std%d", i);
         snprintf(name[1], sizeof name[1], "dx%d", i);
-        weft_gradients(weft_sum(std[i], 0, NULL, false), 1, &x, &dx);
+        weft_gradients(weft_sum(std[i], WEFT_ALL, false), 1, &x, &dx);
         weft_output(std[i], name[0]);
         weft_output(dx, name[1]);
     }
@@ -316,10 +316,10 @@ TEST(deviations_of_constant_rows_and_their_gradients_are_0) {
     X(weft_any(x, 1, AXES(-4), false),                "any: f32[2,3,4] has no axis -4")                      \
     X(weft_all(x, 0, AXES(0), false),                 "all: 0 axes of a list: for all axes pass NULL")       \
     X(weft_var(x, 1, 9, AXES(0), false),              "var: 9 axes, 0 to 8 are allowed")                     \
-    X(weft_var(x, NAN, 0, NULL, false),               "var: correction=nan: it must be a finite number")     \
-    X(weft_std(weft_cast(x, WEFT_I64), 1, 0, NULL, false), "std: x is i64[2,3,4]: it must be floating point") \
+    X(weft_var(x, NAN, WEFT_ALL, false),               "var: correction=nan: it must be a finite number")     \
+    X(weft_std(weft_cast(x, WEFT_I64), 1, WEFT_ALL, false), "std: x is i64[2,3,4]: it must be floating point") \
     X(weft_logsumexp(x, 2, AXES(0, 0), false),        "logsumexp: axis 0 is named twice")                    \
-    X(weft_vector_norm(x, NAN, 0, NULL, false),       "vector_norm: p is NaN: it must be a number")          \
+    X(weft_vector_norm(x, NAN, WEFT_ALL, false),       "vector_norm: p is NaN: it must be a number")          \
     X(weft_vector_norm(x, 2, 1, AXES(5), true),       "vector_norm: f32[2,3,4] has no axis 5")               \
     X(weft_max(x, 3, false, NULL),                    "max: f32[2,3,4] has no axis 3")                       \
     X(weft_min(x, -4, false, NULL),                   "min: f32[2,3,4] has no axis -4")                      \

@@ -93,7 +93,7 @@ static weft_value *einsum(weft_value *x, const char *equation, int n) {
     X(1, weft_tile(x, 1, AXES(2)),                           "x.tile(2)")                                    \
     X(1, weft_tile(x, 3, AXES(3, 1, 2)),                     "x.tile(3, 1, 2)")                              \
     X(1, weft_tile(x, 4, AXES(2, 1, 2, 1)),                  "x.repeat(2, 1, 2, 1)")                         \
-    X(1, weft_tile(weft_sum(x, 0, NULL, false), 2, AXES(2, 3)), "x.sum().tile(2, 3)")                        \
+    X(1, weft_tile(weft_sum(x, WEFT_ALL, false), 2, AXES(2, 3)), "x.sum().tile(2, 3)")                        \
     X(1, weft_repeat_interleave(x, 2, 0),                    "x.repeat_interleave(2, 0)")                    \
     X(1, weft_repeat_interleave(x, 3, 1),                    "x.repeat_interleave(3, 1)")                    \
     X(1, weft_repeat_interleave(x, 2, -1),                   "x.repeat_interleave(2, -1)")                   \
@@ -197,13 +197,13 @@ static const struct {
 /* Outputs y and, for a float y, the gradient of the sum of y^2 by x. */
 static weft_model *model_of(int row, int64_t default_batch) {
     weft_model *m = weft_model_new("shapes");
-    weft_model_batch(m, default_batch);
+    weft_model_set_batch(m, default_batch);
     weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
     weft_value *x = weft_input(g, "x", WEFT_F32, 3, AXES(WEFT_BATCH, 3, 4)), *dx = NULL;
     weft_value *y = build(row, g, x);
     weft_output(y, "y");
     if (y && weft_value_dtype(y) == WEFT_F32) {
-        weft_gradients(weft_sum(weft_square(y), 0, NULL, false), 1, &x, &dx);
+        weft_gradients(weft_sum(weft_square(y), WEFT_ALL, false), 1, &x, &dx);
         weft_output(dx, "dx");
     }
     return m;
@@ -390,7 +390,7 @@ TEST(errors_name_file_line_scope_and_rule) {
     };
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         weft_model *m = weft_model_new("m");
-        weft_model_batch(m, 2);
+        weft_model_set_batch(m, 2);
         weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
         weft_value *x = weft_input(g, "x", WEFT_F32, 3, AXES(WEFT_BATCH, 3, 4)), *y = x;
         WEFT_SCOPE(x, "net") y = build_wrong((int)i, g, x);

@@ -91,7 +91,7 @@ static void add_graph(weft_model *m, const char *name, const char *pattern, bool
 
 static weft_model *build(bool both, bool has_classes) {
     weft_model *m = weft_model_new("m");
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     add_graph(m, "a", both ? "left" : "", has_classes);
     if (both) add_graph(m, "b", "right", has_classes);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
@@ -138,7 +138,7 @@ static weft_status by_hand_and_error(weft_trainer *t, void *user, weft_error *er
 }
 
 /* Losses of bad steps are in no mean. */
-static weft_status count_numbers(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status count_numbers(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     job *j = self;
     const weft_metrics *m = &weft_trainer_progress(t)->train;
     (void)error;

@@ -68,8 +68,9 @@ TEST(texts_are_written_as_they_are_read) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_model *m = build();
-        weft_flow(m, "both");
-        CHECK_SAYS(weft_flow(m, rows[i][0]) == WEFT_OK, "%s: %s", rows[i][0], weft_model_error(m)->text);
+        weft_model_set_flow(m, "both");
+        CHECK_SAYS(weft_model_set_flow(m, rows[i][0]) == WEFT_OK, "%s: %s", rows[i][0],
+                   weft_model_error(m)->text);
         char *line = line_of(m, "train");
         CHECK_SAYS(line && strcmp(line, rows[i][1]) == 0, "%s: written as %s", rows[i][0], line ? line : "-");
         free(line);
@@ -106,7 +107,7 @@ TEST(wrong_texts_are_refused_with_the_place_and_the_rule) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_model *m = build();
-        weft_status status = weft_flow(m, rows[i][0]);
+        weft_status status = weft_model_set_flow(m, rows[i][0]);
         const char *text = weft_model_error(m)->text;
         CHECK_SAYS(status == WEFT_ARGUMENT, "'%s' passed", rows[i][0]);
         CHECK_SAYS(strstr(text, rows[i][1]) && strstr(text, "test_flow.c:") && strstr(text, "flow train: "),
@@ -147,7 +148,7 @@ TEST(names_are_checked_when_the_model_is_compiled) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_error e = {0};
         weft_model *m = build();
-        weft_flow_named(m, rows[i].name, rows[i].steps);
+        weft_model_set_flow_named(m, rows[i].name, rows[i].steps);
         weft_plan *plan = weft_compile(m, &rows[i].options, &e);
         CHECK_SAYS(!plan == (rows[i].error != NULL) && (plan || strstr(e.text, rows[i].error)), "row %zu: %s",
                    i, e.text);
@@ -209,7 +210,7 @@ TEST(random_flows_are_taken_if_each_iteration_has_a_step_and_read_back_as_they_w
         char *line = line_of(m, "train");
         if (is_taken) {
             taken++;
-            CHECK(weft_flow(again, line) == WEFT_OK);
+            CHECK(weft_model_set_flow(again, line) == WEFT_OK);
             const flow_entry *e = flow_find(again, "train");
             for (int k = 0; e && k < n; k++)
                 CHECK(strcmp(e->steps[k].graph, steps[k].graph) == 0 && e->n == n &&
@@ -230,8 +231,8 @@ TEST(files_and_dumps_keep_flows) {
     static const char *const names[] = {"train", "late"};
     weft_error e = {0};
     weft_model *m = build();
-    weft_flow(m, "0-3: a{accumulate=2}*5 b{batch=same}; 4-: both");
-    weft_flow_named(m, "late", "b mean");
+    weft_model_set_flow(m, "0-3: a{accumulate=2}*5 b{batch=same}; 4-: both");
+    weft_model_set_flow_named(m, "late", "b mean");
     char *text = weft_model_text(m);
     weft_model *parsed = weft_model_parse(text, "text", NULL, &e);
     CHECK_SAYS(parsed != NULL, "%s", e.text);
@@ -292,8 +293,8 @@ TEST(a_plan_says_the_flow_it_is_for) {
     /* without a flow: the training graphs in their order; one that takes no batches runs once */
     check_plan(m, &(weft_compile_options){.accumulate = 3}, 4,
                (weft_flow_step[]){{"a", 1, 3}, {"b", 1, 3}, {"both", 1, 3}, {"mean", 1, 1}});
-    weft_flow(m, "a{accumulate=2}*5 b{accumulate=1} mean");
-    weft_flow_named(m, "late", "both mean");
+    weft_model_set_flow(m, "a{accumulate=2}*5 b{accumulate=1} mean");
+    weft_model_set_flow_named(m, "late", "both mean");
     check_plan(m, NULL, 3, (weft_flow_step[]){{"a", 5, 2}, {"b", 1, 1}, {"mean", 1, 1}});
     check_plan(m, &(weft_compile_options){.accumulate = 4, .flow = "late"}, 2,
                (weft_flow_step[]){{"both", 1, 4}, {"mean", 1, 1}});
@@ -364,7 +365,7 @@ static void check_pair(const char *one, int k, const char *two, int l) {
     weft_store *store = NULL, *apart = NULL;
     snprintf(steps, sizeof steps, "%s{accumulate=%d,batch=next} %s{accumulate=%d,batch=next}", one, k, two,
              l);
-    weft_flow(m, steps);
+    weft_model_set_flow(m, steps);
     rig all = rig_open(m, (weft_compile_options){.flow = "train"}, &store);
     weft_compile_options more = {.accumulate = k > l ? k : l}, less = {.accumulate = k > l ? l : k};
     rig large = rig_open(plain, more, &apart), small = rig_open(plain, less, &apart);
@@ -408,11 +409,11 @@ static weft_model *passing(double kept) {
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(ROWS, WIDTH));
     weft_value *state = weft_state(x, "kept", WEFT_SHAPE(ROWS, WIDTH), (weft_init){0});
     weft_assign(state, kept ? weft_add(weft_scale(state, kept), x) : weft_neg(x));
-    weft_minimize(weft_mean(weft_square(network(x)), 0, NULL, false), "left",
+    weft_minimize(weft_mean(weft_square(network(x)), WEFT_ALL, false), "left",
                   &(weft_optimizer){.type = "sgd", .lr = 1e-2});
     g = weft_graph_new(m, "reads", WEFT_TRAIN);
     x = weft_mul(weft_input(g, "x", WEFT_F32, WEFT_SHAPE(ROWS, WIDTH)), weft_value_of(g, "kept"));
-    weft_minimize(weft_mean(weft_square(network(x)), 0, NULL, false), "right",
+    weft_minimize(weft_mean(weft_square(network(x)), WEFT_ALL, false), "right",
                   &(weft_optimizer){.type = "sgd", .lr = 1e-2});
     return m;
 }
@@ -435,7 +436,7 @@ TEST(a_state_that_micro_batches_overwrite_is_read_by_no_other_graph) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_error e = {0};
         weft_model *m = passing(rows[i].kept);
-        weft_flow(m, rows[i].flow);
+        weft_model_set_flow(m, rows[i].flow);
         weft_plan *plan = weft_compile(m, &(weft_compile_options){.accumulate = rows[i].accumulate}, &e);
         CHECK_SAYS(!plan == rows[i].is_refused, "row %zu: %s", i, e.text);
         if (!plan) CHECK(e.status == WEFT_ORDER);
@@ -471,7 +472,7 @@ TEST(a_graph_that_assigns_what_another_reads_is_in_a_flow_or_named) {
     weft_idle_graph found;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         weft_model *m = with_teacher();
-        weft_flow_named(m, rows[i].name, rows[i].steps);
+        weft_model_set_flow_named(m, rows[i].name, rows[i].steps);
         CHECK_SAYS(weft_flow_idle(m, 0, &found) == rows[i].is_idle, "row %zu", i);
         if (rows[i].is_idle)
             CHECK(strcmp(found.graph, "teacher") == 0 && strcmp(found.path, "left/fc/bias") == 0 &&

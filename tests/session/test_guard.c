@@ -116,7 +116,7 @@ TEST(guarded_gradients_of_process_groups_are_refused) {
     weft_model *m = guarded_gan(&(weft_optimizer){.type = "sgd", .lr = 0.1});
     weft_compile_options options = {.world = 2, .guard = WEFT_GUARD_GRAD};
     weft_error error = {0};
-    CHECK(weft_ddp(m, "judge", &(weft_ddp_options){.process_group = "0;1"}) == WEFT_OK);
+    CHECK(weft_model_set_ddp(m, "judge", &(weft_ddp_options){.process_group = "0;1"}) == WEFT_OK);
     weft_plan *plan = weft_compile(m, &options, &error);
     CHECK_SAYS(!plan && error.status == WEFT_UNSUPPORTED &&
                    strstr(error.text, "but judge has process groups"),

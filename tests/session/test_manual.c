@@ -32,12 +32,12 @@ static weft_model *gan(const weft_optimizer *optimizer) {
     weft_graph *g = weft_graph_new(m, "d_step", WEFT_TRAIN);
     weft_value *x = read_x(g), *real = network(x, "discriminator"), *fake = network(x, "judge");
     other.name = "other";
-    weft_minimize(weft_mean(weft_square(real), 0, NULL, false), "discriminator", optimizer);
-    weft_minimize(weft_mean(weft_abs(fake), 0, NULL, false), "judge", &other);
-    weft_output(weft_mean(real, 0, NULL, false), "mean");
+    weft_minimize(weft_mean(weft_square(real), WEFT_ALL, false), "discriminator", optimizer);
+    weft_minimize(weft_mean(weft_abs(fake), WEFT_ALL, false), "judge", &other);
+    weft_output(weft_mean(real, WEFT_ALL, false), "mean");
     g = weft_graph_new(m, "g_step", WEFT_TRAIN);
     weft_value *loss =
-        weft_mean(weft_square(network(network(read_x(g), "generator"), "discriminator")), 0, NULL, false);
+        weft_mean(weft_square(network(network(read_x(g), "generator"), "discriminator")), WEFT_ALL, false);
     of_generator.name = "of_generator";
     weft_minimize(loss, "generator", &of_generator);
     weft_output(loss, "loss");
@@ -55,7 +55,7 @@ static weft_model *product(const weft_optimizer *optimizer) {
             weft_parameter(x, "w", 2, (int64_t[]){WIDTH, 1}, (weft_init){WEFT_INIT_UNIFORM, -1, 1});
         y = weft_matmul(x, w, false, false);
     }
-    weft_value *loss = weft_mean(weft_square(y), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_square(y), WEFT_ALL, false);
     weft_minimize(loss, "", optimizer);
     weft_output(loss, "loss");
     g = weft_graph_new(m, "predict", WEFT_EVAL);
@@ -161,7 +161,7 @@ TEST(losses_and_forgotten_gradients_leave_no_trace) {
         weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
         weft_value *x = read_x(g), *y = x;
         WEFT_SCOPE(x, "net") y = weft_linear(weft_dropout(weft_linear(x, 9, "a", NULL), 0.5), 2, "b", NULL);
-        weft_value *loss = weft_mean(weft_square(y), 0, NULL, false);
+        weft_value *loss = weft_mean(weft_square(y), WEFT_ALL, false);
         weft_minimize(loss, "", &(weft_optimizer){.type = "adam", .lr = 0.01});
         weft_output(loss, "loss");
         world_job job = {.model = m, .steps = 3, .run = train_whole};
@@ -394,10 +394,10 @@ TEST(a_graph_cannot_add_amid_anothers_over_the_same_parameters) {
     weft_model *m = weft_model_new("m");
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "b" : "a", WEFT_TRAIN);
-        weft_value *loss = weft_mean(weft_square(weft_linear(read_x(g), 1, "fc", NULL)), 0, NULL, false);
+        weft_value *loss = weft_mean(weft_square(weft_linear(read_x(g), 1, "fc", NULL)), WEFT_ALL, false);
         weft_minimize(loss, "", &(weft_optimizer){.type = "sgd", .lr = 0.1});
     }
-    weft_flow_named(m, "f", "a b{accumulate=4,batch=next}");
+    weft_model_set_flow_named(m, "f", "a b{accumulate=4,batch=next}");
     rig r = {.model = m};
     r.plan = weft_compile(m, &(weft_compile_options){.manual = true, .flow = "f"}, &r.error);
     r.store = weft_store_new(r.plan, 3, &r.error);

@@ -19,7 +19,7 @@ static int64_t few(const world_rank *r, int64_t step, int micro) {
 
 static weft_model *build(const char *name, const zoo_options *size) {
     weft_model *m = weft_model_new(name);
-    weft_model_batch(m, size->batch);
+    weft_model_set_batch(m, size->batch);
     for (int i = 0; i < ZOO_MODELS; i++)
         if (strcmp(zoo_models[i].name, name) == 0) zoo_models[i].build(m, size);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);

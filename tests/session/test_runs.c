@@ -45,7 +45,7 @@ static weft_model *build(const char *optimizer) {
     weft_value *y = weft_input(g, "y", WEFT_U8, 1, (int64_t[]){ROWS});
     weft_optimizer how = {.type = optimizer, .lr = 0.1};
     WEFT_SCOPE(x, "first") a = weft_linear(weft_tanh(weft_linear(x, 3, "fc", NULL)), 64, "wide", NULL);
-    weft_minimize(weft_mean(weft_square(a), 0, NULL, false), "first", &how);
+    weft_minimize(weft_mean(weft_square(a), WEFT_ALL, false), "first", &how);
     /* many activations: it pays to be done with the gradients of "first" before them */
     weft_value *wide = weft_constant(g, WEFT_F32, 1, (int64_t[]){4096}, 0.5);
     WEFT_SCOPE(x, "second") b = weft_reshape(weft_linear(x, 3, "fc", NULL), 3, (int64_t[]){ROWS, 3, 1});
@@ -231,7 +231,7 @@ TEST(a_parameter_is_fetched_when_it_has_arrived) {
 static void profile(rank *a, rig *r) {
     (void)a;
     CHECK(run(r, 0, true) == WEFT_OK);
-    weft_session_profile(r->session, true);
+    weft_session_set_profile(r->session, true);
     for (int i = 0; i < 3; i++) CHECK(run(r, i, true) == WEFT_OK);
     char *text = weft_session_profile_text(r->session);
     if (!CHECK(text != NULL)) return;

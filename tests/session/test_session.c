@@ -76,8 +76,8 @@ TEST(the_write_that_was_built_last_is_the_last) {
     weft_value *b = weft_random_uniform(g, 2, square, 3, 4);
     weft_value *s = weft_state(b, "s", 0, NULL, ones);
     weft_value *a = weft_random_uniform(g, 2, square, 0, 1);
-    weft_assign(s, weft_mean(weft_matmul(a, a, false, true), 0, NULL, false));
-    weft_assign(s, weft_mean(b, 0, NULL, false));
+    weft_assign(s, weft_mean(weft_matmul(a, a, false, true), WEFT_ALL, false));
+    weft_assign(s, weft_mean(b, WEFT_ALL, false));
     rig r = rig_open(m, &(weft_compile_options){.verify = true});
     CHECK_SAYS(weft_run(r.session, "g", NULL, 0, NULL, 0, &r.error) == WEFT_OK, "%s", r.error.text);
     CHECK_SAYS(get(&r, "s") > 3 && get(&r, "s") < 4, "%g: not the mean of what was built last", get(&r, "s"));
@@ -140,7 +140,7 @@ static weft_value *network(weft_value *x) {
 
 static weft_model *small_model(double clip_norm) {
     weft_model *m = weft_model_new("small");
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, IN});
     weft_value *y = weft_input(g, "y", WEFT_U8, 1, (int64_t[]){WEFT_BATCH});
@@ -232,7 +232,7 @@ TEST(sessions_of_other_batch_sizes_share_a_store) {
 
 static weft_model *linear_model(double clip_norm) {
     weft_model *m = weft_model_new("linear");
-    weft_model_batch(m, 8);
+    weft_model_set_batch(m, 8);
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, IN});
     weft_value *t = weft_input(g, "t", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, 2});
@@ -365,7 +365,7 @@ TEST(packed_weights_follow_every_change_of_their_parameter) {
     weft_model *m = weft_model_new("m");
     weft_graph *t = weft_graph_new(m, "train", WEFT_TRAIN), *p = weft_graph_new(m, "predict", WEFT_EVAL);
     weft_value *x = weft_input(t, "x", WEFT_F32, 4, (int64_t[]){2, 16, 6, 6});
-    weft_minimize(weft_mean(weft_square(small_conv(x)), 0, NULL, false), "net",
+    weft_minimize(weft_mean(weft_square(small_conv(x)), WEFT_ALL, false), "net",
                   &(weft_optimizer){.type = "sgd", .lr = 0.5});
     weft_output(small_conv(weft_input(p, "x", WEFT_F32, 4, (int64_t[]){2, 16, 6, 6})), "y");
     static float in[PIXELS], y[2][PIXELS], weight[16 * 16 * 9];
@@ -422,7 +422,7 @@ TEST(store_and_session_take_the_plans_bytes_and_steps_take_none) {
     weft_allocator allocator = {counting_alloc, counting_free, &c};
     weft_env env = {.allocator = &allocator};
     weft_model *m = weft_model_new_in("m", &env);
-    weft_model_batch(m, 64);
+    weft_model_set_batch(m, 64);
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, 256});
     weft_value *y = x;
@@ -487,7 +487,7 @@ static void check_memory(const zoo_entry *z) {
     weft_model *m = weft_model_new_in(z->name, &(weft_env){.allocator = &allocator});
     zoo_options o = z->own ? *z->own : (zoo_options)ZOO_DEFAULTS;
     o.batch = 2;
-    weft_model_batch(m, o.batch);
+    weft_model_set_batch(m, o.batch);
     z->build(m, &o);
     weft_plan *plan = weft_compile(m, &(weft_compile_options){.threads = 2}, &e);
     CHECK_SAYS(plan != NULL, "%s: %s", z->name, e.text);

@@ -88,7 +88,7 @@ static const char *sums_are(rank_check *k, const weft_collective *c, size_t begi
 }
 
 static const char *check_reduce(rank_check *k, weft_dtype wire, int root) {
-    weft_collective c = collective(k, root < 0 ? WEFT_ALL_REDUCE : WEFT_REDUCE);
+    weft_collective c = collective(k, root < 0 ? WEFT_COLLECTIVE_ALL_REDUCE : WEFT_COLLECTIVE_REDUCE);
     c.wire = wire;
     c.root = root < 0 ? 0 : root;
     const char *wrong = run(k, &c);
@@ -132,7 +132,7 @@ static void cut_counts(rank_check *k, int shape, size_t *begin, size_t *end) {
 }
 
 static const char *check_scatter(rank_check *k, weft_dtype wire, int shape) {
-    weft_collective c = collective(k, WEFT_REDUCE_SCATTER);
+    weft_collective c = collective(k, WEFT_COLLECTIVE_REDUCE_SCATTER);
     size_t begin = 0, end = 0;
     cut_counts(k, shape, &begin, &end);
     c.counts = shape ? k->counts : NULL;
@@ -143,7 +143,7 @@ static const char *check_scatter(rank_check *k, weft_dtype wire, int shape) {
 
 /* After it, element i is of its owner. */
 static const char *check_gather(rank_check *k, int shape) {
-    weft_collective c = collective(k, WEFT_ALL_GATHER);
+    weft_collective c = collective(k, WEFT_COLLECTIVE_ALL_GATHER);
     size_t begin = 0, end = 0, at = 0;
     cut_counts(k, shape, &begin, &end);
     c.counts = shape ? k->counts : NULL;
@@ -157,7 +157,7 @@ static const char *check_gather(rank_check *k, int shape) {
 
 /* As bytes: any type may travel. */
 static const char *check_broadcast(rank_check *k, int root) {
-    weft_collective c = collective(k, WEFT_BROADCAST);
+    weft_collective c = collective(k, WEFT_COLLECTIVE_BROADCAST);
     c.root = root;
     c.dtype = WEFT_U8;
     c.count *= sizeof *k->buffer;
@@ -170,8 +170,10 @@ static const char *check_broadcast(rank_check *k, int root) {
 
 static rank_check check_begin(weft_comm *comm, size_t count, uint64_t seed) {
     rank_check k = {.comm = comm, .count = count, .seed = seed, .order = seed * 100};
-    k.scratch_bytes = weft_collective_scratch(WEFT_ALL_REDUCE, WEFT_F32, WEFT_F32, count, comm->world);
-    size_t narrow = weft_collective_scratch(WEFT_ALL_REDUCE, WEFT_F32, WEFT_BF16, count, comm->world);
+    k.scratch_bytes =
+        weft_collective_scratch(WEFT_COLLECTIVE_ALL_REDUCE, WEFT_F32, WEFT_F32, count, comm->world);
+    size_t narrow =
+        weft_collective_scratch(WEFT_COLLECTIVE_ALL_REDUCE, WEFT_F32, WEFT_BF16, count, comm->world);
     if (narrow > k.scratch_bytes) k.scratch_bytes = narrow;
     k.scratch = test_memory(k.scratch_bytes);
     k.buffer = test_memory(count * sizeof *k.buffer);
@@ -198,7 +200,7 @@ const char *comm_check_all(weft_comm *comm, size_t count, uint64_t seed) {
     for (int shape = 0; !wrong && shape < shapes; shape++) wrong = check_gather(&k, shape);
     if (!wrong) wrong = check_broadcast(&k, 0);
     if (!wrong) wrong = check_broadcast(&k, comm->world / 2);
-    weft_collective barrier = {.kind = WEFT_BARRIER, .order = ++k.order};
+    weft_collective barrier = {.kind = WEFT_COLLECTIVE_BARRIER, .order = ++k.order};
     weft_error error = {0};
     if (!wrong && weft_comm_run(comm, &barrier, &error)) wrong = say(&k, "barrier", error.text);
     check_end(&k);
@@ -229,14 +231,14 @@ const char *comm_check_unordered(weft_comm *comm, size_t count, uint64_t seed) {
     rank_check k = check_begin(comm, count, seed);
     const char *wrong = NULL;
     for (int wire = 0; !wrong && wire < 2; wire++) {
-        weft_collective c = collective(&k, WEFT_ALL_REDUCE);
+        weft_collective c = collective(&k, WEFT_COLLECTIVE_ALL_REDUCE);
         c.wire = wire ? WEFT_BF16 : WEFT_F32;
         wrong = check_any_order(&k, c, 0, count);
-        c.kind = WEFT_REDUCE;
+        c.kind = WEFT_COLLECTIVE_REDUCE;
         c.root = comm->world / 2;
         c.order = ++k.order;
         if (!wrong) wrong = check_any_order(&k, c, 0, c.root == comm->rank ? count : 0);
-        c.kind = WEFT_REDUCE_SCATTER;
+        c.kind = WEFT_COLLECTIVE_REDUCE_SCATTER;
         c.counts = k.counts;
         for (int shape = 0; !wrong && shape < SHAPES; shape++) {
             size_t begin = 0, end = 0;
@@ -279,7 +281,7 @@ const char *comm_check_groups(weft_comm *comm, size_t count, uint64_t seed) {
 
 /* Elements [at, at + n) summed; they need scratch of their own, for the next ones start at once. */
 static const char *start_part(rank_check *k, size_t at, size_t n, char *scratch, uint64_t *ticket) {
-    weft_collective c = collective(k, WEFT_ALL_REDUCE);
+    weft_collective c = collective(k, WEFT_COLLECTIVE_ALL_REDUCE);
     weft_error error = {0};
     c.buffer = k->buffer + at;
     c.count = n;
@@ -304,7 +306,7 @@ const char *comm_check_cuts(weft_comm *comm, size_t count, uint64_t seed) {
         if (weft_comm_test(comm, tickets[0], &is_done, &error)) wrong = say(&k, "a part", error.text);
     for (int i = 3; i >= 0 && !wrong; i--)
         if (weft_comm_wait(comm, tickets[i], &error)) wrong = say(&k, "a part", error.text);
-    if (!wrong) wrong = sums_are(&k, &(weft_collective){.kind = WEFT_ALL_REDUCE}, 0, count);
+    if (!wrong) wrong = sums_are(&k, &(weft_collective){.kind = WEFT_COLLECTIVE_ALL_REDUCE}, 0, count);
     for (int i = 0; i < 4; i++) free(scratch[i]);
     check_end(&k);
     return wrong;

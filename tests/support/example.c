@@ -39,9 +39,9 @@ static void discriminator_step(weft_model *m) {
     weft_value *real = image_of(g);
     weft_value *fake = generator(weft_random_normal(g, 2, (int64_t[]){WEFT_BATCH, 8}, 0, 1));
     weft_value *score = weft_sub(discriminator(weft_stop_gradient(fake)), discriminator(real));
-    weft_value *loss = weft_mean(score, 0, NULL, false), *slope = NULL;
+    weft_value *loss = weft_mean(score, WEFT_ALL, false), *slope = NULL;
     weft_gradients(loss, 1, &real, &slope);
-    loss = weft_add(loss, weft_scale(weft_mean(weft_square(slope), 0, NULL, false), 10));
+    loss = weft_add(loss, weft_scale(weft_mean(weft_square(slope), WEFT_ALL, false), 10));
     weft_minimize(loss, "discriminator",
                   &(weft_optimizer){.type = "adam",
                                     .lr = 2e-4,
@@ -55,7 +55,7 @@ static void discriminator_step(weft_model *m) {
 static void generator_step(weft_model *m) {
     weft_graph *g = weft_graph_new(m, "g_step", WEFT_TRAIN);
     weft_value *score = discriminator(generator(weft_random_normal(g, 2, (int64_t[]){WEFT_BATCH, 8}, 0, 1)));
-    weft_value *loss = weft_mean(weft_neg(score), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_neg(score), WEFT_ALL, false);
     weft_minimize(
         loss, "generator",
         &(weft_optimizer){.type = "sgd", .name = "gen", .lr = 0.1, .momentum = 0.9, .clip_norm = 1});
@@ -64,18 +64,19 @@ static void generator_step(weft_model *m) {
 
 weft_model *example_model(const weft_env *env) {
     weft_model *m = weft_model_new_in("example", env);
-    weft_model_batch(m, 4);
+    weft_model_set_batch(m, 4);
     discriminator_step(m);
     generator_step(m);
     weft_graph *v = weft_graph_new(m, "val", WEFT_EVAL);
     weft_output(discriminator(image_of(v)), "score");
     weft_freeze(m, "generator/up/bias");
-    weft_ddp(m, "generator",
-             &(weft_ddp_options){
-                 .bucket_cap_mb = 0.5, .zero = 1, .shard = WEFT_SHARD_FLAT, .broadcast_buffers = true});
-    weft_ddp(m, "discriminator/conv",
-             &(weft_ddp_options){.zero = -1, .wire = WEFT_BF16, .process_group = "0-1;3,2"});
-    weft_flow(m, "0-9: d_step; 10-: d_step*2 g_step d_step{batch=next}");
-    weft_flow_named(m, "late", "g_step d_step{accumulate=2,batch=next}");
+    weft_model_set_ddp(
+        m, "generator",
+        &(weft_ddp_options){
+            .bucket_cap_mb = 0.5, .zero = 1, .shard = WEFT_SHARD_FLAT, .broadcast_buffers = true});
+    weft_model_set_ddp(m, "discriminator/conv",
+                       &(weft_ddp_options){.zero = -1, .wire = WEFT_BF16, .process_group = "0-1;3,2"});
+    weft_model_set_flow(m, "0-9: d_step; 10-: d_step*2 g_step d_step{batch=next}");
+    weft_model_set_flow_named(m, "late", "g_step d_step{accumulate=2,batch=next}");
     return m;
 }

@@ -65,13 +65,13 @@ static double changed(const job *j, size_t e, double x) {
     if (j->is_flags) return x;
     double other = 0.01 * (double)((j->c.order * 7 + j->c.run * 3 + e) % 11);
     switch (j->c.kind) {
-    case WEFT_ALL_REDUCE:
+    case WEFT_COLLECTIVE_ALL_REDUCE:
         return 0.75 * x + 0.001 * other;
-    case WEFT_REDUCE_SCATTER:
+    case WEFT_COLLECTIVE_REDUCE_SCATTER:
         return is_own(j, e) ? 0.75 * x + 0.001 * other : NAN;
-    case WEFT_ALL_GATHER:
+    case WEFT_COLLECTIVE_ALL_GATHER:
         return is_own(j, e) ? x : 0.9 * x + other;
-    case WEFT_BROADCAST:
+    case WEFT_COLLECTIVE_BROADCAST:
         return j->c.root == j->rank ? x : 0.9 * x + other;
     default:
         return x;
@@ -89,7 +89,8 @@ static void end(job *j) {
     }
     /* where ranks compare numbers, all say what this one does */
     int32_t *votes = j->c.buffer;
-    for (size_t e = 0; j->c.dtype == WEFT_I32 && j->c.kind == WEFT_ALL_GATHER && e < j->c.count; e++)
+    for (size_t e = 0; j->c.dtype == WEFT_I32 && j->c.kind == WEFT_COLLECTIVE_ALL_GATHER && e < j->c.count;
+         e++)
         votes[e] = ((const int32_t *)j->kept)[j->rank];
     free(j->kept);
 }

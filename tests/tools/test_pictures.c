@@ -265,7 +265,7 @@ static weft_model *draw_model(test_random *r, uint64_t seed, int world) {
     weft_model *m = weft_model_new("layers");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 3});
-    x = weft_mean(weft_square(random_layers(x, r, 3)), 0, NULL, false);
+    x = weft_mean(weft_square(random_layers(x, r, 3)), WEFT_ALL, false);
     weft_minimize(x, "", &(weft_optimizer){.type = "adam"});
     weft_output(x, "loss");
     return m;

@@ -368,7 +368,7 @@ static void make_layers(const char *name, bool in_scope) {
     if (in_scope) weft_graph_scope_enter(g, "net");
     for (int i = 0; i < 3; i++) x = weft_linear(x, 3, (const char *const[]){"fc1", "fc2", "fc3"}[i], NULL);
     if (in_scope) weft_scope_leave(g);
-    weft_minimize(weft_mean(x, 0, NULL, false), "", &(weft_optimizer){.type = "sgd", .lr = 0.1});
+    weft_minimize(weft_mean(x, WEFT_ALL, false), "", &(weft_optimizer){.type = "sgd", .lr = 0.1});
     CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
     weft_model_free(m);
 }

@@ -219,8 +219,8 @@ static void write_noted(const char *name, bool reversed) {
                                                &(weft_linear_options){.parametrization = WEFT_SPECTRAL_NORM});
         }
     }
-    weft_value *loss =
-        weft_mean(reversed ? weft_sub(scores[1], scores[0]) : weft_sub(scores[0], scores[1]), 0, NULL, false);
+    weft_value *loss = weft_mean(reversed ? weft_sub(scores[1], scores[0]) : weft_sub(scores[0], scores[1]),
+                                 WEFT_ALL, false);
     weft_minimize(loss, "", &(weft_optimizer){.type = "sgd", .lr = 0.1});
     weft_output(loss, "loss");
     CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);

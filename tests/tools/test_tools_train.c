@@ -106,7 +106,7 @@ TEST(images_are_preprocessed_in_the_graph) {
         .crop_height = 20, .crop_width = 20, .flip = true, .mean = {120, 120, 120}, .std = {60, 60, 60}};
     path_of("pictures.bin", path);
     weft_model *m = weft_model_new("pictures");
-    weft_model_batch(m, 4);
+    weft_model_set_batch(m, 4);
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
         weft_value *x = weft_input(g, "image", WEFT_U8, WEFT_SHAPE(WEFT_BATCH, 3, 24, 24));
@@ -174,7 +174,7 @@ static void make_fixed(const char *name) {
         weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
         weft_value *x = weft_cast(weft_input(g, "label", WEFT_U8, 1, (int64_t[]){16}), WEFT_F32);
         x = weft_square(weft_linear(weft_reshape(x, 2, (int64_t[]){-1, 1}), 1, "fc", NULL));
-        x = weft_mean(x, 0, NULL, false);
+        x = weft_mean(x, WEFT_ALL, false);
         if (!i) weft_minimize(x, "", &(weft_optimizer){.type = "sgd", .lr = 1e-9});
         weft_output(x, "loss");
     }
@@ -439,7 +439,7 @@ static void make_unnamed(const char *name, bool is_bad) {
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "label", WEFT_U8, 1, (int64_t[]){WEFT_BATCH});
     x = weft_linear(weft_reshape(weft_cast(x, WEFT_F32), 2, (int64_t[]){-1, 1}), 1, "fc", NULL);
-    x = weft_mean(weft_mul(x, weft_mul(x, x)), 0, NULL, false);
+    x = weft_mean(weft_mul(x, weft_mul(x, x)), WEFT_ALL, false);
     if (is_bad) x = weft_log(weft_offset(weft_scale(x, 0), -1));
     weft_minimize(x, "", &(weft_optimizer){.type = "sgd", .lr = 1e10});
     save_in_folder(m, name);
@@ -452,7 +452,7 @@ static void make_shared(const char *name) {
         weft_graph *g = weft_graph_new(m, i ? "second" : "first", WEFT_TRAIN);
         weft_value *x = weft_input(g, "label", WEFT_U8, 1, (int64_t[]){WEFT_BATCH});
         x = weft_linear(weft_reshape(weft_cast(x, WEFT_F32), 2, (int64_t[]){-1, 1}), 1, "fc", NULL);
-        weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "",
+        weft_minimize(weft_mean(weft_square(x), WEFT_ALL, false), "",
                       &(weft_optimizer){.type = "adagrad", .lr = 1e-3, .name = "one"});
     }
     save_in_folder(m, name);

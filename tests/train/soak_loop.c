@@ -21,7 +21,7 @@ static void on_signal(int number) {
 static weft_model *build(void) {
     weft_optimizer adam = {.type = "adam", .lr = 1e-3};
     weft_model *m = weft_model_new("soak");
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, WIDTH));
     weft_value *y = weft_linear(weft_relu(weft_linear(x, 4 * WIDTH, "one", NULL)), WIDTH, "two", NULL);

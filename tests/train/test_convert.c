@@ -246,7 +246,7 @@ TEST(a_loader_refuses_what_loses_digits) {
 /* One weight for each number of a sample; the loss is what it predicts of the label. */
 static weft_model *build(weft_dtype x_type, weft_dtype label_type) {
     weft_model *m = weft_model_new("m");
-    weft_model_batch(m, 2);
+    weft_model_set_batch(m, 2);
     for (int train = 0; train < 2; train++) {
         weft_graph *g = weft_graph_new(m, train ? "train" : "val", train ? WEFT_TRAIN : WEFT_EVAL);
         weft_value *x = weft_cast(weft_input(g, "x", x_type, WEFT_SHAPE(WEFT_BATCH, 2)), WEFT_F32);
@@ -360,7 +360,7 @@ TEST(what_would_lose_digits_names_both_ways_out) {
 /* Graphs "a" and "b" of one flow, which take x in these types. */
 static weft_model *build_two(weft_dtype a, weft_dtype b) {
     weft_model *m = weft_model_new("m");
-    weft_model_batch(m, 2);
+    weft_model_set_batch(m, 2);
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "b" : "a", WEFT_TRAIN);
         weft_value *x = weft_cast(weft_input(g, "x", i ? b : a, WEFT_SHAPE(WEFT_BATCH, 2)), WEFT_F32);

@@ -281,7 +281,7 @@ static int64_t epoch_of(weft_loader *l, int64_t epoch, int64_t batch, int64_t *l
     bool seen[SAMPLES] = {false};
     int64_t count = 0, batches = 0;
     const void *data[2];
-    weft_loader_epoch(l, epoch);
+    weft_loader_set_epoch(l, epoch);
     for (int64_t rows; weft_loader_next(l, data, &rows, NULL); batches++) {
         const unsigned char *a = data[0];
         const int32_t *b = data[1];
@@ -373,7 +373,7 @@ TEST(shuffles_are_fair) {
     for (int e = 0; e < EPOCHS; e++) {
         const void *data[2];
         int64_t rows;
-        weft_loader_epoch(l, e);
+        weft_loader_set_epoch(l, e);
         CHECK(weft_loader_next(l, data, &rows, NULL) && rows == SAMPLES);
         hits[(const unsigned char *)memchr(data[0], 0, SAMPLES) - (const unsigned char *)data[0]]++;
     }

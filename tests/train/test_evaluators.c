@@ -40,7 +40,7 @@ static const weft_source *const list[] = {&samples};
 /* Scores and pixels are outputs, what is compared with them are inputs; `image` is both. */
 static weft_model *build(void) {
     weft_model *m = weft_model_new("m");
-    weft_model_batch(m, 4);
+    weft_model_set_batch(m, 4);
     weft_graph *g = weft_graph_new(m, "val", WEFT_EVAL);
     weft_value *scores = weft_input(g, "scores", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, C));
     weft_value *label = weft_input(g, "label", WEFT_I32, WEFT_SHAPE(WEFT_BATCH));
@@ -51,7 +51,7 @@ static weft_model *build(void) {
     weft_output(weft_neg(weft_neg(scores)), "logits");
     weft_output(weft_neg(weft_neg(pixels)), "parts");
     weft_output(weft_neg(weft_neg(image)), "drawn");
-    weft_output(weft_sum(weft_cast(label, WEFT_F32), 0, NULL, false), "sum");
+    weft_output(weft_sum(weft_cast(label, WEFT_F32), WEFT_ALL, false), "sum");
     weft_output(weft_mse(image, target, NULL), "loss");
     weft_output(weft_slice(pixels, 1, 0, 3), "few");
     weft_output(weft_cast(mask, WEFT_F32), "floats");
@@ -199,12 +199,12 @@ TEST(a_row_with_nan_is_wrong) {
                                    weft_evaluator_accuracy("scores", "label", 2),
                                    weft_evaluator_confusion("scores", "label", matrix)};
     weft_model *m = weft_model_new("m");
-    weft_model_batch(m, 4);
+    weft_model_set_batch(m, 4);
     weft_graph *g = weft_graph_new(m, "val", WEFT_EVAL);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 2));
     weft_value *label = weft_input(g, "label", WEFT_I32, WEFT_SHAPE(WEFT_BATCH));
     weft_output(weft_neg(weft_neg(x)), "scores");
-    weft_output(weft_sum(weft_cast(label, WEFT_F32), 0, NULL, false), "sum");
+    weft_output(weft_sum(weft_cast(label, WEFT_F32), WEFT_ALL, false), "sum");
     weft_trainer *t =
         weft_trainer_new(m,
                          &(weft_trainer_options){.compile.graph = "val",
@@ -284,7 +284,7 @@ typedef struct own {
     int64_t wrong_count, grows;
 } own;
 
-static weft_status own_open(void *self, int64_t rows, const weft_read *reads, int64_t *counts, int64_t *sums,
+static weft_status own_open(void *self, int64_t rows, const weft_view *reads, int64_t *counts, int64_t *sums,
                             weft_error *error) {
     own *o = self;
     (void)error;
@@ -295,7 +295,7 @@ static weft_status own_open(void *self, int64_t rows, const weft_read *reads, in
 }
 
 /* Each rank adds a share of WIDE: sample i the numbers i, i + N, ... */
-static weft_status own_batch(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+static weft_status own_batch(void *self, int64_t rows, const weft_view *reads, weft_tally *tally,
                              weft_error *error) {
     own *o = self;
     const int32_t *label = reads[0].data;

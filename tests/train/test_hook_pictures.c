@@ -59,7 +59,7 @@ TEST(samples_are_drawn_into_files_and_events) {
     memset(path, 0, sizeof path); /* it was copied */
     t = hooked_trainer(m, &(weft_trainer_options){.train = HOOKED_DATA, .n_hooks = 1, .hooks = &hook});
     rmdir(folder);
-    weft_flow(m, "no flow"); /* the model is not compiled again: it cannot be */
+    weft_model_set_flow(m, "no flow"); /* the model is not compiled again: it cannot be */
     CHECK(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_check(t, &e) == WEFT_IO);
     CHECK_HOLDS(e.text, "/photo-5.png: it cannot be written");
     weft_trainer_free(t);
@@ -121,7 +121,7 @@ static weft_value *paint(weft_graph *g) {
 static weft_model *generator(double lr, double ema) {
     weft_model *m = weft_model_new("m");
     weft_optimizer sgd = {.type = "sgd", .lr = lr, .ema = ema};
-    weft_model_batch(m, COLUMNS);
+    weft_model_set_batch(m, COLUMNS);
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "image", WEFT_U8, WEFT_SHAPE(WEFT_BATCH, HEIGHT, WIDTH));
     x = weft_reshape(weft_scale(weft_cast(x, WEFT_F32), 1 / 255.0), WEFT_SHAPE(-1, PIXELS));
@@ -219,7 +219,7 @@ TEST(a_strip_shows_the_training_above_real_images) {
 }
 
 /* Stops in the sixth iteration. */
-static weft_status stops_at_six(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status stops_at_six(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     (void)self, (void)error;
     if (point == WEFT_AFTER_ITERATION && weft_trainer_progress(t)->iteration == 6) weft_trainer_stop(t);
     return WEFT_OK;

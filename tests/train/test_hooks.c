@@ -108,7 +108,7 @@ typedef struct plateau_run {
 } plateau_run;
 
 /* Checks the base rate after each validation. */
-static weft_status check_rate(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status check_rate(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     const double **next = self;
     double lr = -1;
     if (point != WEFT_AFTER_VAL) return WEFT_OK;
@@ -221,7 +221,7 @@ static weft_status open_needs_two(void *self, weft_trainer *t, weft_error *error
     return is_there ? WEFT_OK : weft_error_set(error, WEFT_ORDER, "this hook needs a flow of two steps");
 }
 
-static weft_status does_nothing(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status does_nothing(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     (void)self, (void)t, (void)point, (void)error;
     return WEFT_OK;
 }
@@ -291,7 +291,7 @@ TEST(names_and_folders_that_are_wrong_are_found_at_once) {
 /* The confusion matrix has metrics of its own names. */
 TEST(metrics_of_evaluators_are_known_before_the_first_step) {
     weft_model *m = weft_model_new("m");
-    weft_model_batch(m, 2);
+    weft_model_set_batch(m, 2);
     weft_source labels = {.count = 4, .n = 1, .arrays = {{"label", WEFT_I32, 0, {0}}}, .read = read_label};
     weft_dataset data = {1, (const weft_source *[]){&labels}, NULL};
     for (int i = 0; i < 2; i++) {
@@ -340,10 +340,10 @@ typedef struct fault_run {
     char text[WORLDS][200];
 } fault_run;
 
-static weft_status fail_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status fail_at(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     const fault_run *r = self;
     const weft_progress *p = weft_trainer_progress(t);
-    weft_point when = r->fault == BY_HOOK ? WEFT_BEFORE_ITERATION : WEFT_AFTER_VAL;
+    weft_hook_point when = r->fault == BY_HOOK ? WEFT_BEFORE_ITERATION : WEFT_AFTER_VAL;
     if (p->rank != 1 || point != when || p->iteration < 2) return WEFT_OK;
     return weft_error_set(error, WEFT_DATA, "the hook of rank 1 is out of luck");
 }
@@ -421,7 +421,7 @@ TEST(a_folder_that_rank_0_lacks_ends_all) {
 
 /* ---- what hooks may call ---- */
 
-static weft_status calls_back(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status calls_back(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     int *which = self;
     weft_metrics metrics;
     if (point != WEFT_AFTER_ITERATION && point != WEFT_BEFORE_VAL) return WEFT_OK;

@@ -94,7 +94,7 @@ static void check_logs(bool has_comma) {
     weft_error e = {0};
     seen s = {0};
     weft_model *m = hooked_model();
-    weft_flow(m, "0-5: train; 6-: train*2");
+    weft_model_set_flow(m, "0-5: train; 6-: train*2");
     char folder[] = "/tmp/weft_hooksXXXXXX";
     NEED(mkdtemp(folder));
     snprintf(json_path, sizeof json_path, "%s/log.jsonl", folder);
@@ -243,7 +243,7 @@ TEST(logs_have_any_number_of_metrics) {
 
 enum { VAL_MS = 400 };
 
-static weft_status sleeps(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status sleeps(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     (void)self, (void)t, (void)error;
     if (point == WEFT_BEFORE_VAL) test_nap(VAL_MS);
     return WEFT_OK;
@@ -402,7 +402,7 @@ TEST(a_line_has_the_learning_rate_when_it_changes) {
 /* Two graphs, each with an optimizer of its own. */
 static weft_model *model_of_two_rates(void) {
     weft_model *m = weft_model_new("m");
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     for (int i = 0; i < 2; i++) {
         weft_optimizer sgd = {.type = "sgd", .name = i ? "second" : "first", .lr = 0.1};
         weft_graph *g = weft_graph_new(m, i ? "b" : "a", WEFT_TRAIN);
@@ -419,7 +419,7 @@ static const double two_rates[][2] = {{0.1, 0.1}, {0.05, 0.1}, {0.1, 0.1},
                                       {0.1, 0.1}, {0.2, 0.2},  {0.2, 0.3}};
 enum { TWO_RATES = sizeof two_rates / sizeof *two_rates };
 
-static weft_status set_rates(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status set_rates(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     (void)self;
     if (point != WEFT_BEFORE_ITERATION) return WEFT_OK;
     const double *rates = two_rates[weft_trainer_progress(t)->iteration];

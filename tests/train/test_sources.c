@@ -394,7 +394,7 @@ TEST(what_a_caller_waits_for_is_told) {
         CHECK(weft_loader_waited(l) == 0);
         weft_loader_trace(l, note_wait, &w);
         for (int i = 0; i < 2; i++) CHECK(weft_loader_next(l, &data, &rows, &error));
-        weft_loader_epoch(l, 1);
+        weft_loader_set_epoch(l, 1);
         CHECK(weft_loader_next(l, &data, &rows, &error));
         CHECK(w.n == 4 && w.batch[0] == 0 && w.batch[1] == 1 && w.batch[2] == -1 && w.batch[3] == 0);
         double all = weft_loader_waited(l), least = (threads ? 5 : 15) * 1e-9 * PAUSE_NS;
@@ -420,7 +420,7 @@ TEST(batches_do_not_depend_on_who_reads_them) {
         for (int e = 0; e < 2; e++) {
             const void *data;
             int64_t rows, at = 0;
-            weft_loader_epoch(l, e);
+            weft_loader_set_epoch(l, e);
             for (; weft_loader_next(l, &data, &rows, &error); at += rows)
                 memcpy(got[e] + at, data, (size_t)rows * sizeof **got);
             CHECK_SAYS(at == COUNT && !error.status, "%s", error.text);
@@ -444,7 +444,7 @@ TEST(seeking_finds_every_batch) {
         for (int i = 0; i < test_count(2000, 300); i++) {
             const void *data = NULL;
             int64_t rows, batch = (int64_t)(random_bits(&r) % 10), first = -1;
-            if (random_bits(&r) % 50 == 0) weft_loader_epoch(l, i);
+            if (random_bits(&r) % 50 == 0) weft_loader_set_epoch(l, i);
             weft_loader_seek(l, batch);
             for (int again = 0; again <= (int)(random_bits(&r) % 3) && batch < 10; again++, batch++) {
                 CHECK_SAYS(weft_loader_next(l, &data, &rows, &error) && rows == 10, "%s", error.text);
@@ -523,7 +523,7 @@ TEST(loaders_close_while_they_read) {
         weft_loader_options o = {.batch = 2, .ahead = 1 + i % 5, .threads = 1 + i % 3};
         weft_loader *l = weft_loader_new(1, (const weft_source *[]){&s}, &o, NULL, NULL);
         for (int k = 0; k < i % 4; k++) CHECK(weft_loader_next(l, &data, &rows, NULL));
-        if (i % 2) weft_loader_epoch(l, i);
+        if (i % 2) weft_loader_set_epoch(l, i);
         weft_loader_free(l);
     }
 }
@@ -542,7 +542,7 @@ TEST(samplers_give_any_order) {
     NEED(l != NULL);
     CHECK(weft_loader_batches(l) == 3 && weft_loader_next(l, &data, &rows, &error));
     CHECK(memcmp(data, (int64_t[]){0, 3, 6, 9}, 32) == 0);
-    weft_loader_epoch(l, 2);
+    weft_loader_set_epoch(l, 2);
     CHECK(weft_loader_next(l, &data, &rows, &error) && memcmp(data, (int64_t[]){2, 5, 8, 11}, 32) == 0);
     weft_loader_free(l);
     o.sampler_context = &o;
@@ -633,7 +633,7 @@ TEST(draws_depend_on_seed_epoch_and_sample_alone) {
             CHECK_TEXT(weft_loader_array(l, 1)->name, "draws");
             CHECK(!weft_loader_array(l, 2));
             for (int64_t e = 0; e < EPOCHS; e++) {
-                weft_loader_epoch(l, e);
+                weft_loader_set_epoch(l, e);
                 while (weft_loader_next(l, data, &rows, &error))
                     for (int64_t i = 0; i < rows; i++) {
                         at = want[e][((const int64_t *)data[0])[i]];

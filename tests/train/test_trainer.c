@@ -52,7 +52,7 @@ static void add_graph(weft_model *m, const char *name, weft_mode mode, const cha
 
 static weft_model *build_with(double ema) {
     weft_model *m = weft_model_new("m");
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     add_graph(m, "a", WEFT_TRAIN, "left", ema);
     add_graph(m, "b", WEFT_TRAIN, "right", ema);
     add_graph(m, "val", WEFT_EVAL, NULL, 0);
@@ -133,11 +133,11 @@ static weft_trainer *trainer_of(const weft_model *m, const weft_trainer_options 
 TEST(a_flow_gives_the_bits_of_a_loop_by_hand) {
     weft_error e = {0};
     weft_model *m = build();
-    weft_flow(m, "a*2 b");
+    weft_model_set_flow(m, "a*2 b");
     hand h = hand_new(m, 7);
     double a = 0, b = 0;
     for (int epoch = 0; epoch < 3; epoch++) {
-        weft_loader_epoch(h.loader, epoch);
+        weft_loader_set_epoch(h.loader, epoch);
         for (int64_t k = 0; k + 2 <= PER_EPOCH; k += 2) {
             a = (hand_run(&h, "a", k) + hand_run(&h, "a", k + 1)) / 2;
             b = hand_run(&h, "b", k + 1);
@@ -167,7 +167,7 @@ TEST(a_step_of_ones_own_gives_the_same_bits) {
     weft_error e = {0};
     int calls = 0;
     weft_model *m = build(), *with_flow = build();
-    weft_flow(with_flow, "a*2 b");
+    weft_model_set_flow(with_flow, "a*2 b");
     weft_trainer *own = trainer_of(
         m, &(weft_trainer_options){.train = DATA, .epochs = 2, .train_step = two_and_one, .user = &calls});
     weft_trainer *flow = trainer_of(with_flow, &(weft_trainer_options){.train = DATA, .epochs = 2});
@@ -246,12 +246,12 @@ typedef struct notes {
     int freed;
 } notes;
 
-static weft_status note(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status note(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     notes *n = self;
     const weft_progress *p = weft_trainer_progress(t);
     size_t at = strlen(n->text);
     (void)error;
-    snprintf(n->text + at, sizeof n->text - at, "%s %d.%d\n", weft_point_name(point), (int)p->epoch,
+    snprintf(n->text + at, sizeof n->text - at, "%s %d.%d\n", weft_hook_point_name(point), (int)p->epoch,
              (int)p->iteration);
     if (point == WEFT_AFTER_ITERATION && p->iteration == n->stop_at) weft_trainer_stop(t);
     return point == WEFT_AFTER_ITERATION ? n->fails : WEFT_OK;
@@ -270,7 +270,7 @@ TEST(hooks_are_called_at_every_point_in_order) {
     weft_error e = {0};
     notes n = {.text = ""};
     weft_model *m = build();
-    weft_flow(m, "a*5 b");
+    weft_model_set_flow(m, "a*5 b");
     weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA,
                                                             .val = DATA,
                                                             .test = DATA,
@@ -415,7 +415,7 @@ TEST(a_resumed_training_goes_on_with_its_epochs) {
     static const char file[] = "/tmp/weft_trainer_epochs.safetensors";
     weft_error e = {0};
     weft_model *m = weft_model_new("m");
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     weft_graph *g = weft_graph_new(m, "a", WEFT_TRAIN);
     weft_value *loss = weft_mse(network(input(g, "x", WIDTH)), input(g, "t", 1), NULL);
     weft_minimize(
@@ -445,7 +445,7 @@ TEST(a_resumed_training_goes_on_with_its_epochs) {
 TEST(predictions_need_rows_of_samples) {
     weft_error e = {0};
     weft_model *m = weft_model_new("m");
-    weft_model_batch(m, WIDTH);
+    weft_model_set_batch(m, WIDTH);
     weft_value *x = input(weft_graph_new(m, "predict", WEFT_EVAL), "x", WIDTH);
     weft_output(weft_mean(x, WEFT_AXES(0), false), "y");
     weft_trainer *t = trainer_of(m, &(weft_trainer_options){.compile.graph = "predict"});
@@ -463,7 +463,7 @@ TEST(minimized_losses_are_metrics) {
     weft_metrics metrics;
     weft_optimizer sgd = {.type = "sgd"};
     weft_model *m = weft_model_new("m");
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "b" : "a", WEFT_TRAIN);
         weft_value *y = network(input(g, "x", WIDTH)), *t = input(g, "t", 1);
@@ -600,7 +600,7 @@ TEST(runs_are_counted_before_the_training_as_it_makes_them) {
         int64_t a = -1, b = -1, all = -1;
         weft_error e = {0};
         weft_model *m = build();
-        weft_flow(m, rows[i].flow);
+        weft_model_set_flow(m, rows[i].flow);
         CHECK_SAYS(!weft_trainer_count(m, &rows[i].how, "a", &a, &e), "%s", e.text);
         CHECK(!weft_trainer_count(m, &rows[i].how, "b", &b, &e));
         CHECK(!weft_trainer_count(m, &rows[i].how, NULL, &all, &e));
@@ -736,7 +736,7 @@ enum { TRAINS = 1, ASSIGNS = 2 };
 static weft_model *build_moving(const char *name, weft_mode mode, int does, const char *flow,
                                 const char *steps) {
     weft_model *m = weft_model_new("moving");
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     add_graph(m, "a", WEFT_TRAIN, "", 0);
     weft_graph *g = weft_graph_new(m, name, mode);
     weft_value *loss = weft_mse(network(input(g, "x", WIDTH)), input(g, "t", 1), NULL);
@@ -744,7 +744,7 @@ static weft_model *build_moving(const char *name, weft_mode mode, int does, cons
     weft_value *bias = weft_value_of(g, "left/fc/bias");
     if (does & ASSIGNS) weft_assign(bias, weft_scale(bias, 0));
     weft_output(loss, "loss");
-    if (flow) weft_flow_named(m, flow, steps);
+    if (flow) weft_model_set_flow_named(m, flow, steps);
     return m;
 }
 
@@ -855,7 +855,7 @@ TEST(a_sampler_gives_the_order_of_each_epoch) {
                                                             .epochs = 3});
     CHECK(weft_trainer_progress(t)->iterations == 3 * EACH);
     for (int i = 0; i < 3 * EACH; i++) {
-        if (i % EACH == 0) weft_loader_epoch(h.loader, i / EACH);
+        if (i % EACH == 0) weft_loader_set_epoch(h.loader, i / EACH);
         CHECK_SAYS(weft_trainer_train_step(t, &metrics, &e) == WEFT_OK, "%s", e.text);
         CHECK_SAYS(weft_metrics_get(&metrics, "loss") == hand_run(&h, "a", i % EACH), "iteration %d", i);
         CHECK(weft_metrics_get(&metrics, "b/loss") == hand_run(&h, "b", i % EACH));
@@ -907,7 +907,7 @@ TEST(validations_come_when_they_are_due) {
     weft_model_free(m);
 }
 
-static weft_status count_metrics(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status count_metrics(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     char *text = self;
     (void)error;
     if (point == WEFT_AFTER_ITERATION)
@@ -948,7 +948,7 @@ static void train_member(weft_comm *comm, int rank, void *context) {
     member *r = &all->members[rank];
     weft_error e = {0};
     weft_model *m = build();
-    if (!all->own) weft_flow(m, "a*2 b");
+    if (!all->own) weft_model_set_flow(m, "a*2 b");
     weft_trainer *t = trainer_of(m, &(weft_trainer_options){.compile.accumulate = all->accumulate,
                                                             .comm = comm,
                                                             .seed = 9,
@@ -1147,7 +1147,7 @@ TEST(averages_that_never_begin_end_no_training) {
     weft_error e = {0};
     weft_metrics of = {0};
     weft_model *m = build_with(0.95);
-    CHECK(!weft_flow(m, "a"));
+    CHECK(!weft_model_set_flow(m, "a"));
     weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA, .val = DATA, .epochs = 2});
     CHECK_SAYS(!weft_trainer_fit(t, &e) && !weft_trainer_check(t, &e), "%s", e.text);
     CHECK(!weft_trainer_validate(t, &of, &e) && isfinite(weft_metrics_get(&of, "loss")));

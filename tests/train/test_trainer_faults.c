@@ -31,7 +31,7 @@ static void add_graph(weft_model *m, const char *name, weft_mode mode) {
 
 static weft_model *build(const weft_env *env) {
     weft_model *m = weft_model_new_in("m", env);
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     add_graph(m, "step", WEFT_TRAIN);
     add_graph(m, "val", WEFT_EVAL);
     return m;

@@ -15,11 +15,11 @@ static weft_model *model(const char *groups) {
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 8});
     WEFT_SCOPE(x, "net") x = weft_batch_norm(weft_dropout(weft_linear(x, 6, "fc", NULL), 0.5), "bn", NULL);
     WEFT_SCOPE(x, "head") x = weft_linear(x, 1, "fc", NULL);
-    weft_value *loss = weft_mean(weft_square(x), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_square(x), WEFT_ALL, false);
     weft_minimize(loss, "net", &(weft_optimizer){.type = "adam", .name = "a"});
     weft_minimize(loss, "head", &(weft_optimizer){.type = "sgd", .name = "b", .momentum = 0.5});
     weft_output(loss, "loss");
-    if (groups) weft_ddp(m, "net", &(weft_ddp_options){.process_group = groups});
+    if (groups) weft_model_set_ddp(m, "net", &(weft_ddp_options){.process_group = groups});
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
 }
@@ -114,7 +114,7 @@ static void mark_shared_out(world_rank *r) {
 
 TEST(what_is_not_shared_out_is_made_equal) {
     weft_model *m = model(NULL);
-    weft_ddp(m, "net", &(weft_ddp_options){.zero = 1});
+    weft_model_set_ddp(m, "net", &(weft_ddp_options){.zero = 1});
     world_job job = {.model = m, .run = mark_shared_out, .options = {.world = 3}};
     world_free(world_run(&job));
     weft_model_free(m);
@@ -137,7 +137,7 @@ TEST(large_values_travel_in_pieces) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *y = weft_linear(weft_input(g, "x", WEFT_F32, 2, (int64_t[]){1, 1100}), 1100, "fc", NULL);
-    weft_minimize(weft_mean(y, 0, NULL, false), NULL, &(weft_optimizer){.type = "sgd"});
+    weft_minimize(weft_mean(y, WEFT_ALL, false), NULL, &(weft_optimizer){.type = "sgd"});
     world_job job = {.model = m, .run = compare_large, .options = {.world = 2}};
     world_free(world_run(&job));
     weft_model_free(m);

@@ -29,8 +29,8 @@ static weft_model *build(const weft_ddp_options *options) {
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){ROWS, CHANNELS});
     weft_value *y = weft_add(layer(x, "shared"), layer(x, "own"));
-    weft_minimize(weft_mean(weft_square(y), 0, NULL, false), "", &(weft_optimizer){.type = "adam"});
-    weft_ddp(m, "shared", options);
+    weft_minimize(weft_mean(weft_square(y), WEFT_ALL, false), "", &(weft_optimizer){.type = "adam"});
+    weft_model_set_ddp(m, "shared", options);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
 }
@@ -188,11 +188,11 @@ static weft_plan *make_tower(int layers, int world, int accumulate) {
             snprintf(name, sizeof name, "bn%d", k);
             x = weft_batch_norm(weft_tanh(x), name, NULL);
         }
-        weft_value *loss = weft_mean(weft_square(weft_offset(x, 1)), 0, NULL, false);
+        weft_value *loss = weft_mean(weft_square(weft_offset(x, 1)), WEFT_ALL, false);
         if (i == 0) weft_minimize(loss, "", &(weft_optimizer){.type = "sgd"});
         weft_output(loss, "loss");
     }
-    weft_ddp(m, "", &(weft_ddp_options){.broadcast_buffers = true});
+    weft_model_set_ddp(m, "", &(weft_ddp_options){.broadcast_buffers = true});
     weft_plan *plan = weft_compile(
         m, &(weft_compile_options){.world = world, .accumulate = accumulate, .verify = true}, &e);
     CHECK_SAYS(plan != NULL, "%s", e.text);
@@ -247,9 +247,9 @@ static weft_model *build_counter(void) {
         weft_value *after = weft_state(x, "count", 0, NULL, (weft_init){0});
         weft_output(weft_sub(weft_add(before, between), after), "mixed");
         weft_output(before, "before");
-        weft_minimize(weft_sum(weft_mul(w, x), 0, NULL, false), "net", &(weft_optimizer){.type = "sgd"});
+        weft_minimize(weft_sum(weft_mul(w, x), WEFT_ALL, false), "net", &(weft_optimizer){.type = "sgd"});
     }
-    weft_ddp(m, "net", &(weft_ddp_options){.broadcast_buffers = true});
+    weft_model_set_ddp(m, "net", &(weft_ddp_options){.broadcast_buffers = true});
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
 }

@@ -134,7 +134,7 @@ static weft_model *model(void) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, 8});
-    weft_value *loss = weft_mean(weft_square(weft_linear(x, 6, "fc", NULL)), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_square(weft_linear(x, 6, "fc", NULL)), WEFT_ALL, false);
     weft_minimize(loss, NULL, &(weft_optimizer){.type = "adam"});
     weft_output(loss, "loss");
     return m;

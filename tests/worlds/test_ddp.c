@@ -1,5 +1,5 @@
-/* test_ddp.c - options of subgraphs: the values that weft_ddp accepts and rejects, and that files and dumps
- * keep them. Their effect on a run is tested in test_worlds_*.c. */
+/* test_ddp.c - options of subgraphs: the values that weft_model_set_ddp accepts and rejects, and that files
+ * and dumps keep them. Their effect on a run is tested in test_worlds_*.c. */
 #include "graph/settings/clone.h"
 #include "graph/settings/ddp.h"
 #include "graph/core/limits.h"
@@ -26,7 +26,7 @@ static weft_model *two_nets(const weft_env *env) {
     }
     WEFT_SCOPE(x, "ab") x = weft_linear(x, 1, "fc", NULL);
     weft_value *scale = weft_parameter_in(g, "scale", 0, NULL, (weft_init){WEFT_INIT_ONES});
-    weft_value *loss = weft_mean(weft_square(weft_mul(x, scale)), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_square(weft_mul(x, scale)), WEFT_ALL, false);
     weft_minimize(loss, NULL, &(weft_optimizer){.type = "sgd", .lr = 0.1});
     weft_output(loss, "loss");
     CHECK_TEXT(weft_model_error(m)->text, "");
@@ -65,9 +65,9 @@ static const weft_ddp_options all_options = {.bucket_cap_mb = 0.1,
 
 TEST(each_option_is_kept_and_printed) {
     weft_model *m = two_nets(NULL);
-    CHECK(weft_ddp(m, "a", &all_options) == WEFT_OK);
-    CHECK(weft_ddp(m, "ab", NULL) == WEFT_OK);
-    CHECK(weft_ddp(m, "", &(weft_ddp_options){.zero = -1}) == WEFT_OK);
+    CHECK(weft_model_set_ddp(m, "a", &all_options) == WEFT_OK);
+    CHECK(weft_model_set_ddp(m, "ab", NULL) == WEFT_OK);
+    CHECK(weft_model_set_ddp(m, "", &(weft_ddp_options){.zero = -1}) == WEFT_OK);
     check_lines(m, "ddp a " ALL_OPTIONS "\nddp ab\nddp / zero=-1\n");
     const ddp_attrs *a = &ddp_find(m, "a/fc1/weight")->attrs;
     CHECK(a->bucket_cap_mb == 0.1 && a->zero == 2 && a->shard == WEFT_SHARD_FLAT && a->broadcast_buffers);
@@ -78,29 +78,31 @@ TEST(each_option_is_kept_and_printed) {
 
 TEST(a_second_call_replaces_all_options_and_keeps_the_place) {
     weft_model *m = two_nets(NULL);
-    weft_ddp(m, "/", &all_options);
-    weft_ddp(m, "a", &all_options);
-    CHECK(weft_ddp(m, "", &(weft_ddp_options){.bucket_cap_mb = 4}) == WEFT_OK);
+    weft_model_set_ddp(m, "/", &all_options);
+    weft_model_set_ddp(m, "a", &all_options);
+    CHECK(weft_model_set_ddp(m, "", &(weft_ddp_options){.bucket_cap_mb = 4}) == WEFT_OK);
     check_lines(m, "ddp / bucket_cap_mb=4\nddp a " ALL_OPTIONS "\n");
-    CHECK(weft_ddp(m, "a", &(weft_ddp_options){.process_group = ""}) == WEFT_OK);
+    CHECK(weft_model_set_ddp(m, "a", &(weft_ddp_options){.process_group = ""}) == WEFT_OK);
     CHECK(ddp_at(m, "a")->attrs.process_group == NULL);
     weft_model_free(m);
 }
 
 TEST(text_changes_what_it_names_only) {
     weft_model *m = two_nets(NULL);
-    CHECK(weft_ddp_text(m, "a", "zero=1,bucket_cap_mb=4") == WEFT_OK);
+    CHECK(weft_model_set_ddp_text(m, "a", "zero=1,bucket_cap_mb=4") == WEFT_OK);
     check_lines(m, "ddp a bucket_cap_mb=4 zero=1\n");
-    CHECK(weft_ddp_text(m, "a", " shard=flat , sync_batch_norm=1\n") == WEFT_OK);
+    CHECK(weft_model_set_ddp_text(m, "a", " shard=flat , sync_batch_norm=1\n") == WEFT_OK);
     check_lines(m, "ddp a bucket_cap_mb=4 zero=1 shard=flat sync_batch_norm=1\n");
-    CHECK(weft_ddp_text(m, "a", "bucket_cap_mb=0,shard=greedy,sync_batch_norm=0,zero=0") == WEFT_OK);
+    CHECK(weft_model_set_ddp_text(m, "a", "bucket_cap_mb=0,shard=greedy,sync_batch_norm=0,zero=0") ==
+          WEFT_OK);
     check_lines(m, "ddp a\n");
-    CHECK(weft_ddp_text(m, "a", ALL_OPTIONS) == WEFT_OK);
-    CHECK(weft_ddp_text(m, "a", "") == WEFT_OK);
+    CHECK(weft_model_set_ddp_text(m, "a", ALL_OPTIONS) == WEFT_OK);
+    CHECK(weft_model_set_ddp_text(m, "a", "") == WEFT_OK);
     check_lines(m, "ddp a " ALL_OPTIONS "\n");
-    CHECK(weft_ddp_text(m, "/", "process_group=\"1,0\"") == WEFT_OK);
+    CHECK(weft_model_set_ddp_text(m, "/", "process_group=\"1,0\"") == WEFT_OK);
     CHECK_TEXT(ddp_at(m, "")->attrs.process_group, "1,0");
-    CHECK(weft_ddp_text(m, "", "process_group=\"\"") == WEFT_OK && !ddp_at(m, "")->attrs.process_group);
+    CHECK(weft_model_set_ddp_text(m, "", "process_group=\"\"") == WEFT_OK &&
+          !ddp_at(m, "")->attrs.process_group);
     weft_model_free(m);
 }
 
@@ -116,7 +118,8 @@ TEST(a_process_group_needs_no_quotes) {
                  {"zero=1 process_group=", NULL, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         weft_model *m = two_nets(NULL);
-        CHECK_SAYS(weft_ddp_text(m, "a", cases[i].options) == WEFT_OK, "%s", weft_model_error(m)->text);
+        CHECK_SAYS(weft_model_set_ddp_text(m, "a", cases[i].options) == WEFT_OK, "%s",
+                   weft_model_error(m)->text);
         const ddp_entry *e = ddp_at(m, "a");
         const char *group = e && e->attrs.process_group ? e->attrs.process_group : "";
         CHECK_TEXT(group, cases[i].group ? cases[i].group : "");
@@ -128,12 +131,12 @@ TEST(a_process_group_needs_no_quotes) {
 TEST(the_longest_path_wins) {
     weft_model *m = two_nets(NULL);
     CHECK(!ddp_find(m, "a/fc1/weight"));
-    weft_ddp(m, "a/fc1", NULL);
-    weft_ddp(m, "a", NULL);
+    weft_model_set_ddp(m, "a/fc1", NULL);
+    weft_model_set_ddp(m, "a", NULL);
     CHECK_TEXT(ddp_find(m, "a/fc1/weight")->path, "a/fc1");
     CHECK_TEXT(ddp_find(m, "a/fc2/weight")->path, "a");
     CHECK(!ddp_find(m, "ab/fc/weight") && !ddp_find(m, "scale") && !ddp_find(m, "a"));
-    weft_ddp(m, "", NULL);
+    weft_model_set_ddp(m, "", NULL);
     CHECK_TEXT(ddp_find(m, "ab/fc/weight")->path, "");
     CHECK_TEXT(ddp_find(m, "scale")->path, "");
     CHECK_TEXT(ddp_find(m, "a/fc1/bias")->path, "a/fc1");
@@ -185,14 +188,16 @@ TEST(each_wrong_option_has_its_message) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         weft_model *m = two_nets(NULL);
-        weft_status status = weft_ddp(m, cases[i].path, &cases[i].options);
+        weft_status status = weft_model_set_ddp(m, cases[i].path, &cases[i].options);
         CHECK_SAYS(status == cases[i].status, "case %zu: status %d", i, status);
         CHECK_HOLDS(weft_model_error(m)->text, cases[i].says);
         CHECK_SAYS(!m->ddps, "case %zu left an entry", i);
-        CHECK(weft_ddp(m, "a", NULL) == cases[i].status && weft_ddp_text(m, "a", "") == cases[i].status);
+        CHECK(weft_model_set_ddp(m, "a", NULL) == cases[i].status &&
+              weft_model_set_ddp_text(m, "a", "") == cases[i].status);
         weft_model_free(m);
     }
-    CHECK(weft_ddp(NULL, "a", NULL) == WEFT_ARGUMENT && weft_ddp_text(NULL, "a", "") == WEFT_ARGUMENT);
+    CHECK(weft_model_set_ddp(NULL, "a", NULL) == WEFT_ARGUMENT &&
+          weft_model_set_ddp_text(NULL, "a", "") == WEFT_ARGUMENT);
 }
 
 TEST(each_wrong_text_has_its_message) {
@@ -222,7 +227,8 @@ TEST(each_wrong_text_has_its_message) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         weft_model *m = two_nets(NULL);
-        CHECK_SAYS(weft_ddp_text(m, "a", cases[i].options) == WEFT_ARGUMENT, "case %zu is taken", i);
+        CHECK_SAYS(weft_model_set_ddp_text(m, "a", cases[i].options) == WEFT_ARGUMENT, "case %zu is taken",
+                   i);
         CHECK_HOLDS(weft_model_error(m)->text, cases[i].says);
         CHECK(!m->ddps);
         weft_model_free(m);
@@ -231,10 +237,10 @@ TEST(each_wrong_text_has_its_message) {
     char *longest = test_memory(DDP_MAX_TEXT_BYTES + 2);
     memset(longest, ' ', DDP_MAX_TEXT_BYTES + 1);
     longest[DDP_MAX_TEXT_BYTES] = 0;
-    CHECK(weft_ddp_text(m, "a", longest) == WEFT_OK);
+    CHECK(weft_model_set_ddp_text(m, "a", longest) == WEFT_OK);
     longest[DDP_MAX_TEXT_BYTES] = ' ';
     longest[DDP_MAX_TEXT_BYTES + 1] = 0;
-    CHECK(weft_ddp_text(m, "a", longest) == WEFT_ARGUMENT);
+    CHECK(weft_model_set_ddp_text(m, "a", longest) == WEFT_ARGUMENT);
     CHECK_HOLDS(weft_model_error(m)->text, "ddp a: options longer than 64 KiB");
     free(longest);
     weft_model_free(m);
@@ -244,9 +250,9 @@ TEST(each_wrong_text_has_its_message) {
 
 static weft_model *with_options(const weft_env *env) {
     weft_model *m = two_nets(env);
-    weft_ddp(m, "a/fc1", &all_options);
-    weft_ddp(m, "ab", NULL);
-    weft_ddp(m, "", &(weft_ddp_options){.zero = 1, .bucket_cap_mb = 0.1 + 0.2});
+    weft_model_set_ddp(m, "a/fc1", &all_options);
+    weft_model_set_ddp(m, "ab", NULL);
+    weft_model_set_ddp(m, "", &(weft_ddp_options){.zero = 1, .bucket_cap_mb = 0.1 + 0.2});
     return m;
 }
 #define THREE_LINES "ddp a/fc1 " ALL_OPTIONS "\nddp ab\nddp / bucket_cap_mb=0.30000000000000004 zero=1\n"
@@ -365,11 +371,11 @@ static weft_plan *plan_in(const weft_model *m, int world) {
     return plan;
 }
 
-/* Subgraphs that weft_ddp names and those that it does not, alone and in a world: no option of a plan may be
- * another than what was asked for. */
+/* Subgraphs that weft_model_set_ddp names and those that it does not, alone and in a world: no option of a
+ * plan may be another than what was asked for. */
 TEST(an_option_that_a_plan_has_otherwise_is_found) {
     weft_model *m = two_nets(NULL);
-    weft_ddp(m, "a", &(weft_ddp_options){.zero = 1, .bucket_cap_mb = 2, .shard = WEFT_SHARD_FLAT});
+    weft_model_set_ddp(m, "a", &(weft_ddp_options){.zero = 1, .bucket_cap_mb = 2, .shard = WEFT_SHARD_FLAT});
     for (int world = 1; world <= 2; world++) {
         weft_plan *plan = plan_in(m, world);
         for (int i = 0; plan && i < plan->n_subgraphs; i++)
@@ -416,7 +422,7 @@ static weft_status build_and_set(faults *f, weft_error *error) {
     weft_model *m = build(f);
     char groups[9000] = "";
     for (int i = 0; i < 1000; i++) snprintf(groups + strlen(groups), 24, i ? ";%d" : "process_group=%d", i);
-    weft_status status = m ? weft_ddp_text(m, "a", groups) : WEFT_MEMORY;
+    weft_status status = m ? weft_model_set_ddp_text(m, "a", groups) : WEFT_MEMORY;
     *error = *weft_model_error(m);
     if (!m) error->status = WEFT_MEMORY;
     weft_model_free(m);

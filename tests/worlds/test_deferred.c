@@ -16,7 +16,7 @@ static weft_model *build(const char *name, double clip_norm) {
         .layers = 2, .d = 32, .heads = 2, .ctx = 8, .vocab = 10, .schedule_steps = 15, .narrow = 8};
     weft_model *m = weft_model_new(name);
     o.optimizer = &adam;
-    weft_model_batch(m, 2);
+    weft_model_set_batch(m, 2);
     for (int i = 0; i < ZOO_MODELS; i++)
         if (strcmp(zoo_models[i].name, name) == 0) zoo_models[i].build(m, &o);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);

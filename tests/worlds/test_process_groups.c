@@ -85,7 +85,7 @@ static weft_model *one_net(void) {
     return m;
 }
 
-/* Each text is refused by weft_ddp as well, unless it is the world that it does not fit. */
+/* Each text is refused by weft_model_set_ddp as well, unless it is the world that it does not fit. */
 TEST(random_groups_are_judged_alike_everywhere) {
     static const char letters[] = "0123,;-;,-0 ";
     int good = 0;
@@ -98,7 +98,7 @@ TEST(random_groups_are_judged_alike_everywhere) {
             groups[i] = letters[random_bits(&r) % (sizeof letters - 1)];
         int n = process_group_of(groups, 4, (int)(seed % 4), ranks, &why);
         weft_model *m = one_net();
-        bool is_taken = weft_ddp(m, "a", &(weft_ddp_options){.process_group = groups}) == WEFT_OK;
+        bool is_taken = weft_model_set_ddp(m, "a", &(weft_ddp_options){.process_group = groups}) == WEFT_OK;
         bool is_far = why && strcmp(why, "a rank is not below the world") == 0;
         CHECK_SAYS(is_far || is_taken == (n > 0), "seed %llu: '%s': %s", (unsigned long long)seed, groups,
                    why ? why : weft_model_error(m)->text);

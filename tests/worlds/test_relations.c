@@ -184,7 +184,7 @@ static weft_model *two_networks(weft_optimizer first, weft_optimizer second, con
             x = weft_linear(weft_relu(weft_linear(x, 9, "in", NULL)), 7, "out", NULL);
         }
     }
-    weft_value *loss = weft_mean(weft_square(weft_offset(x, -0.5)), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_square(weft_offset(x, -0.5)), WEFT_ALL, false);
     for (int i = 0; i < 2; i++) {
         both[i].name = scopes[i];
         both[i].lr = 0.01;

@@ -166,7 +166,7 @@ static void add_validation(test_random *r, random_training *d) {
     snprintf(last, sizeof last, "%s/last/bias", d->nets[0].name);
     weft_model_parameter(d->model, last, 0, &p);
     weft_value *x = training_input(d, "val", WEFT_EVAL);
-    weft_value *size = weft_mean(weft_square(net_build(x, &d->nets[0], p.shape[0])), 0, NULL, false);
+    weft_value *size = weft_mean(weft_square(net_build(x, &d->nets[0], p.shape[0])), WEFT_ALL, false);
     weft_output(size, "size");
     if (d->averages_state || random_one_in(r, 2)) return;
     weft_value *s = weft_state(x, "running_val", 0, NULL, (weft_init){WEFT_INIT_ZEROS, 0, 0});
@@ -267,7 +267,7 @@ static weft_error train(run *r, weft_model *m) {
     char text[300];
     int world = r->part->options.world;
     flow_text(&r->d->flow, world, text);
-    weft_flow(m, text);
+    weft_model_set_flow(m, text);
     r->model = m;
     memset(r->errors, 0, sizeof r->errors);
     ranks_run(world, 0, run_rank, r);

@@ -193,7 +193,7 @@ TEST(rows_and_columns_of_matrices_are_saved_and_loaded_in_any_world) {
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 24)), *y = x;
     for (int i = 0; i < 3; i++)
         y = weft_tanh(weft_linear(y, 30 - 7 * i, ((const char *[]){"a", "b", "c"})[i], NULL));
-    weft_minimize(weft_mean(weft_square(y), 0, NULL, false), NULL, &(weft_optimizer){.type = "adafactor"});
+    weft_minimize(weft_mean(weft_square(y), WEFT_ALL, false), NULL, &(weft_optimizer){.type = "adafactor"});
     run_variant(m, &variants[0], NULL, 0, 2, file("two"), false);
     run_variant(m, &variants[0], NULL, 0, 4, file("four"), false);
     for (int i = 1; i < VARIANTS; i++) {
@@ -212,7 +212,7 @@ TEST(large_tensors_travel_in_pieces) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){2, 1100});
-    weft_minimize(weft_mean(weft_square(weft_linear(x, 1100, "fc", NULL)), 0, NULL, false), NULL,
+    weft_minimize(weft_mean(weft_square(weft_linear(x, 1100, "fc", NULL)), WEFT_ALL, false), NULL,
                   &(weft_optimizer){.type = "sgd", .momentum = 0.9});
     run_variant(m, &(variant){1, 0, 0}, NULL, 0, 1, file("one"), false);
     run_variant(m, &(variant){4, 1, WEFT_SHARD_FLAT}, NULL, 0, 1, file("flat"), false);
@@ -228,7 +228,8 @@ TEST(large_tensors_travel_in_pieces) {
 
 TEST(of_process_groups_that_of_rank_0_is_saved) {
     weft_model *m = small_model(NULL);
-    weft_ddp(m, "net", &(weft_ddp_options){.process_group = "2-3;1,0", .zero = 1, .shard = WEFT_SHARD_FLAT});
+    weft_model_set_ddp(m, "net",
+                       &(weft_ddp_options){.process_group = "2-3;1,0", .zero = 1, .shard = WEFT_SHARD_FLAT});
     state_job four = {
         .job = {.model = m, .classes = 3, .run = load_train_save}, .save = file("groups"), .to = 3};
     four.job.options = (weft_compile_options){.world = 4, .zero = 1, .bucket_cap_mb = 2e-3};

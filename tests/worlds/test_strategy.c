@@ -24,7 +24,7 @@ static weft_model *nets_where(const weft_env *env, const char *trained) {
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(8, 12));
     WEFT_SCOPE(x, "a") x = weft_linear(weft_tanh(weft_linear(x, 16, "fc1", NULL)), 10, "fc2", NULL);
     WEFT_SCOPE(x, "b") x = weft_linear(weft_batch_norm(x, "bn", NULL), 3, "fc", NULL);
-    weft_value *loss = weft_mean(weft_square(x), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_square(x), WEFT_ALL, false);
     weft_minimize(loss, trained, &(weft_optimizer){.type = "adam", .lr = 0.01});
     weft_output(loss, "loss");
     CHECK_TEXT(weft_model_error(m)->text, "");
@@ -64,7 +64,7 @@ static void check_refused(const weft_model *m, const weft_compile_options *o, co
 typedef struct twin {
     const char *strategy;
     weft_compile_options options;
-    const char *path, *ddp; /* weft_ddp_text of the twin; NULL: none */
+    const char *path, *ddp; /* weft_model_set_ddp_text of the twin; NULL: none */
     const char *other, *other_ddp;
 } twin;
 
@@ -107,8 +107,8 @@ TEST(each_strategy_is_the_plan_of_the_options_that_it_stands_for) {
             const twin *t = &twins[i];
             weft_model *plain = two_nets(NULL), *m = two_nets(NULL);
             weft_error error;
-            if (t->path) weft_ddp_text(plain, t->path, t->ddp);
-            if (t->other) weft_ddp_text(plain, t->other, t->other_ddp);
+            if (t->path) weft_model_set_ddp_text(plain, t->path, t->ddp);
+            if (t->other) weft_model_set_ddp_text(plain, t->other, t->other_ddp);
             weft_compile_options o = t->options, by_name = {.world = world, .strategy = t->strategy};
             o.world = world;
             weft_plan *want = compile(plain, &o, &error), *got = compile(m, &by_name, &error);
@@ -230,7 +230,10 @@ TEST(an_option_that_contradicts_is_an_error) {
         {{.strategy = "ddp:sync_batch_norm=0"}, "", "sync_batch_norm=1", "sync_batch_norm=0: it must be 1"},
         {{.strategy = "ddp:bf16_wire=0"}, "", "bf16_wire=1", "bf16_wire=0: it must be 1"},
         {{.strategy = "ddp", .serial = true, .check_equal = true}, "", "bf16_wire=1", NULL},
-        {{.strategy = "ddp"}, "a", "zero=1", "the model is one subgraph of it, and weft_ddp makes a another"},
+        {{.strategy = "ddp"},
+         "a",
+         "zero=1",
+         "the model is one subgraph of it, and weft_model_set_ddp makes a another"},
         {{.strategy = "ddp"}, "", "zero=1", NULL},
         {{.strategy = "ddp:bf16_wire=1"}, "", "broadcast_buffers=1", NULL},
         {{.strategy = "separate_ddp:bf16_wire=1"}, "a/fc1", "zero=1", NULL},
@@ -240,7 +243,7 @@ TEST(an_option_that_contradicts_is_an_error) {
         weft_compile_options o = rows[i].options;
         weft_error error;
         o.world = 2;
-        if (rows[i].path) weft_ddp_text(m, rows[i].path, rows[i].ddp);
+        if (rows[i].path) weft_model_set_ddp_text(m, rows[i].path, rows[i].ddp);
         if (rows[i].says) {
             check_refused(m, &o, rows[i].says);
         } else {
@@ -404,8 +407,8 @@ TEST(subgraphs_of_a_strategy_have_its_options) {
         CHECK(rest->ddp.bucket_cap_mb == 0.5);
     }
     weft_plan_free(plan);
-    weft_ddp(m, "a/fc1", &(weft_ddp_options){.zero = 2});
-    check_refused(m, &o, "it sets zero of subgraph a/fc1, and weft_ddp to another value");
+    weft_model_set_ddp(m, "a/fc1", &(weft_ddp_options){.zero = 2});
+    check_refused(m, &o, "it sets zero of subgraph a/fc1, and weft_model_set_ddp to another value");
     weft_model_free(m);
 }
 
@@ -484,7 +487,7 @@ static weft_value *random_part(const weft_bucket *b) {
 
 static weft_value *of_model(const weft_bucket *b) {
     weft_value *p = weft_value_of(weft_value_graph(b->gradient), "a/fc1/bias");
-    return weft_add(b->gradient, weft_sum(p, 0, NULL, false));
+    return weft_add(b->gradient, weft_sum(p, WEFT_ALL, false));
 }
 
 static weft_value *another_input(const weft_bucket *b) {
@@ -718,7 +721,7 @@ TEST(a_strategy_without_memory_is_one_clean_error) {
         weft_value *x = g ? weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 6)) : NULL;
         WEFT_SCOPE(x, "a") x = weft_linear(weft_linear(x, 3, "fc1", NULL), 3, "fc2", NULL);
         WEFT_SCOPE(x, "b") x = weft_linear(x, 3, "fc", NULL);
-        if (x) weft_minimize(weft_sum(x, 0, NULL, false), NULL, &(weft_optimizer){.type = "sgd"});
+        if (x) weft_minimize(weft_sum(x, WEFT_ALL, false), NULL, &(weft_optimizer){.type = "sgd"});
         weft_compile_options o = {.world = 2, .threads = 1, .own_strategy = &s, .strategy = "mine:cap=0.5"};
         weft_plan *plan = m ? weft_compile(m, &o, &error) : NULL;
         bool hit = faults_hit(&f);
@@ -740,7 +743,7 @@ TEST(clipping_reads_what_the_nodes_return) {
     weft_value *x = weft_input(weft_graph_new(m, "train", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(8, 12));
     WEFT_SCOPE(x, "net") x = weft_linear(weft_tanh(weft_linear(x, 6, "fc1", NULL)), 3, "fc2", NULL);
     weft_minimize(
-        weft_mean(weft_square(x), 0, NULL, false), NULL,
+        weft_mean(weft_square(x), WEFT_ALL, false), NULL,
         &(weft_optimizer){.type = "lamb", .lr = 0.01, .clip_norm = 0.05, .clip_value = 0.01, .ema = 0.9});
     static const weft_guard guards[] = {WEFT_GUARD_OFF, WEFT_GUARD_NAN, WEFT_GUARD_GRAD};
     world_job job = {.model = m, .options = {.accumulate = 2}, .steps = 4};
@@ -767,7 +770,7 @@ static weft_model *three_nets(void) {
     weft_value *x = weft_input(weft_graph_new(m, "other", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(8, 12));
     WEFT_SCOPE(x, "a") x = weft_linear(weft_tanh(weft_linear(x, 16, "fc1", NULL)), 10, "fc2", NULL);
     WEFT_SCOPE(x, "c") x = weft_linear(weft_linear(x, 12, "fc1", NULL), 3, "fc2", NULL);
-    weft_minimize(weft_mean(weft_square(x), 0, NULL, false), "c",
+    weft_minimize(weft_mean(weft_square(x), WEFT_ALL, false), "c",
                   &(weft_optimizer){.type = "sgd", .name = "other", .lr = 0.1});
     CHECK_TEXT(weft_model_error(m)->text, "");
     return m;
@@ -982,7 +985,7 @@ TEST(steps_of_a_trainer_ask_the_strategy) {
     weft_model *m = two_nets(NULL);
     for (int i = 1; i < 3; i++) {
         weft_value *x = weft_input(weft_graph_new(m, steps[i], WEFT_EVAL), "x", WEFT_F32, WEFT_SHAPE(8, 12));
-        weft_output(weft_mean(weft_square(x), 0, NULL, false), "size");
+        weft_output(weft_mean(weft_square(x), WEFT_ALL, false), "size");
     }
     weft_strategy strategy = {.name = "mine", .before_forward = count_runs, .context = runs};
     weft_dataset data = {1, (const weft_source *[]){&rows}};
@@ -1006,7 +1009,7 @@ static void ask_groups(world_rank *r) {
 
 TEST(a_subgraph_has_its_group) {
     weft_model *m = two_nets(NULL);
-    weft_ddp(m, "a", &(weft_ddp_options){.process_group = "0;1"});
+    weft_model_set_ddp(m, "a", &(weft_ddp_options){.process_group = "0;1"});
     world_job job = {.model = m, .options = {.world = 2}, .run = ask_groups};
     world_free(world_run(&job));
     weft_model_free(m);

@@ -41,7 +41,7 @@ static weft_model *build(int64_t batch, const weft_ddp_options *options) {
         if (i == 0) weft_minimize(loss, "net", &(weft_optimizer){.type = "sgd", .lr = 0.05, .momentum = 0.9});
         weft_output(loss, "loss");
     }
-    if (options) weft_ddp(m, "net", options);
+    if (options) weft_model_set_ddp(m, "net", options);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
 }
@@ -227,7 +227,7 @@ TEST(a_plan_has_two_sums_forward_and_two_backward_for_each_layer_that_asks) {
     for (int world = 1; world < 3; world++) {
         weft_error e = {0};
         weft_model *m = build(4, NULL);
-        weft_ddp(m, "net/bn2", &(weft_ddp_options){.sync_batch_norm = true});
+        weft_model_set_ddp(m, "net/bn2", &(weft_ddp_options){.sync_batch_norm = true});
         weft_plan *plan =
             weft_compile(m, &(weft_compile_options){.world = world, .bucket_cap_mb = 64, .verify = true}, &e);
         weft_model_free(m);
@@ -264,11 +264,11 @@ static weft_model *probe(bool is_image, const weft_ddp_options *options) {
         in[1] = weft_parameter(x, "weight", 1, (int64_t[]){3}, (weft_init){0});
         in[2] = weft_parameter(x, "bias", 1, (int64_t[]){3}, (weft_init){0});
     }
-    weft_value *loss = weft_sum(weft_mul(y, k), 0, NULL, false);
-    weft_gradients(weft_add(loss, weft_sum(weft_square(mean), 0, NULL, false)), 5, in, gradient);
+    weft_value *loss = weft_sum(weft_mul(y, k), WEFT_ALL, false);
+    weft_gradients(weft_add(loss, weft_sum(weft_square(mean), WEFT_ALL, false)), 5, in, gradient);
     weft_output(y, "y");
     for (int i = 0; i < 5; i++) weft_output(gradient[i], names[i]);
-    if (options) weft_ddp(m, "bn", options);
+    if (options) weft_model_set_ddp(m, "bn", options);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
 }

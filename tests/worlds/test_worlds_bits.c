@@ -110,7 +110,7 @@ static weft_model *build(const zoo_case *c, const setting *s) {
     weft_optimizer optimizer = optimizer_of(s);
     weft_model *m = weft_model_new(c->name);
     o.optimizer = &optimizer;
-    weft_model_batch(m, o.batch);
+    weft_model_set_batch(m, o.batch);
     entry_of(c->name)->build(m, &o);
     if (s->frozen == FROZEN) weft_freeze(m, c->freeze);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);

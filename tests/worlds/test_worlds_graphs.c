@@ -37,7 +37,7 @@ static weft_value *labels_loss(weft_value *x) {
 }
 
 static weft_value *size_loss(weft_value *x) {
-    return weft_mean(weft_square(weft_offset(x, 0.5)), 0, NULL, false);
+    return weft_mean(weft_square(weft_offset(x, 0.5)), WEFT_ALL, false);
 }
 
 static const weft_optimizer adam = {.type = "adam", .lr = 1e-2},
@@ -125,23 +125,23 @@ TEST(each_top_level_scope_with_trained_parameters_is_a_subgraph) {
 
 TEST(a_scope_at_any_depth_can_be_a_subgraph) {
     weft_model *m = one_graph(&adam);
-    weft_ddp(m, "encoder/fc1", &(weft_ddp_options){.zero = 1, .bucket_cap_mb = 1e-5});
+    weft_model_set_ddp(m, "encoder/fc1", &(weft_ddp_options){.zero = 1, .bucket_cap_mb = 1e-5});
     check_subgraphs(m, "encoder/fc1 encoder head model");
     check_worlds("a nested scope", m);
     m = one_graph(&clipped);
-    weft_ddp(m, "encoder/fc2", &(weft_ddp_options){.zero = 2, .shard = WEFT_SHARD_FLAT});
-    weft_ddp(m, "encoder", &(weft_ddp_options){.zero = -1});
+    weft_model_set_ddp(m, "encoder/fc2", &(weft_ddp_options){.zero = 2, .shard = WEFT_SHARD_FLAT});
+    weft_model_set_ddp(m, "encoder", &(weft_ddp_options){.zero = -1});
     check_worlds("a nested scope, clipped", m);
 }
 
 TEST(the_whole_model_can_be_one_subgraph) {
     weft_model *m = one_graph(&clipped);
-    weft_ddp(m, "", NULL);
+    weft_model_set_ddp(m, "", NULL);
     check_subgraphs(m, "model");
     check_worlds("the whole model", m);
     m = one_graph(&sgd);
-    weft_ddp(m, "", &(weft_ddp_options){.zero = 2});
-    weft_ddp(m, "head", &(weft_ddp_options){.zero = -1});
+    weft_model_set_ddp(m, "", &(weft_ddp_options){.zero = 2});
+    weft_model_set_ddp(m, "head", &(weft_ddp_options){.zero = -1});
     check_subgraphs(m, "model head");
     check_worlds("the rest of the model", m);
 }
@@ -150,8 +150,9 @@ TEST(the_whole_model_can_be_one_subgraph) {
 
 TEST(a_graph_may_span_subgraphs_with_options_of_their_own) {
     weft_model *m = one_graph(&clipped);
-    weft_ddp(m, "encoder", &(weft_ddp_options){.zero = 2, .shard = WEFT_SHARD_FLAT, .bucket_cap_mb = 3e-4});
-    weft_ddp(m, "head", &(weft_ddp_options){.zero = 1});
+    weft_model_set_ddp(m, "encoder",
+                       &(weft_ddp_options){.zero = 2, .shard = WEFT_SHARD_FLAT, .bucket_cap_mb = 3e-4});
+    weft_model_set_ddp(m, "head", &(weft_ddp_options){.zero = 1});
     check_worlds("one graph, three subgraphs", m);
 }
 
@@ -163,7 +164,7 @@ TEST(a_model_may_be_optimized_twice_on_one_batch) {
     m = weft_model_new("m");
     add_graph(m, "first", "", &clipped);
     add_graph(m, "second", "", &clipped);
-    weft_ddp(m, "", &(weft_ddp_options){.bucket_cap_mb = 5e-4});
+    weft_model_set_ddp(m, "", &(weft_ddp_options){.bucket_cap_mb = 5e-4});
     check_worlds("two graphs, one optimizer", m);
 }
 
@@ -171,13 +172,13 @@ TEST(graphs_may_train_parts_of_a_subgraph) {
     weft_model *m = weft_model_new("m");
     add_graph(m, "all", "", &adam);
     add_graph(m, "part", "encoder/fc2", &sgd);
-    weft_ddp(m, "", NULL);
+    weft_model_set_ddp(m, "", NULL);
     check_worlds("all, and a part", m);
     m = weft_model_new("m");
     add_graph(m, "low", "encoder/fc1", &adam);
     add_graph(m, "high", "head", &clipped);
     add_graph(m, "both", "e*", &sgd);
-    weft_ddp(m, "", NULL);
+    weft_model_set_ddp(m, "", NULL);
     check_worlds("parts that overlap", m);
 }
 
@@ -215,7 +216,7 @@ TEST(a_graph_leaves_what_it_does_not_train_untouched) {
         weft_model *m = weft_model_new("m");
         add_graph(m, "all", "", &adam);
         add_graph(m, "part", "encoder/fc2", &adam);
-        weft_ddp(m, "", NULL);
+        weft_model_set_ddp(m, "", NULL);
         world_job job = {.model = m, .classes = 4, .options = {.world = 2, .zero = zero}, .run = run_part};
         world_job still = {
             .model = m, .classes = 4, .options = {.world = 2, .zero = zero}, .run = run_nothing};
@@ -239,7 +240,7 @@ static weft_model *half_reached(bool find_unused, const weft_optimizer *o) {
     weft_value *loss = size_loss(encoder(input(m, "low")));
     weft_minimize(loss, "", o);
     weft_output(loss, "loss");
-    weft_ddp(m, "", &(weft_ddp_options){.find_unused_parameters = find_unused});
+    weft_model_set_ddp(m, "", &(weft_ddp_options){.find_unused_parameters = find_unused});
     return m;
 }
 

@@ -69,8 +69,8 @@ static void check_pairs(const char *groups, const weft_optimizer *o, const weft_
     weft_model *whole = two_layers(o), *part = two_layers(o);
     weft_compile_options four = *options, two = *options;
     four.world = 4, two.world = 2;
-    CHECK(weft_ddp(whole, "", &(weft_ddp_options){.process_group = groups}) == WEFT_OK);
-    CHECK(weft_ddp(part, "", NULL) == WEFT_OK);
+    CHECK(weft_model_set_ddp(whole, "", &(weft_ddp_options){.process_group = groups}) == WEFT_OK);
+    CHECK(weft_model_set_ddp(part, "", NULL) == WEFT_OK);
     world_rank *grouped = train(whole, &four, 0, 0, number);
     for (int g = 0; g < 2; g++) {
         world_rank *pair = train(part, &two, first[g], g * OTHERS, NULL);
@@ -124,8 +124,8 @@ TEST(a_rank_that_no_group_names_is_alone) {
     char where[300];
     for (int zero = 0; zero < 3; zero++) {
         weft_model *whole = two_layers(&sgd), *part = two_layers(&sgd);
-        weft_ddp(whole, "", &(weft_ddp_options){.process_group = "0-2", .zero = zero});
-        weft_ddp(part, "", &(weft_ddp_options){.zero = zero});
+        weft_model_set_ddp(whole, "", &(weft_ddp_options){.process_group = "0-2", .zero = zero});
+        weft_model_set_ddp(part, "", &(weft_ddp_options){.zero = zero});
         world_rank *four =
             train(whole, &(weft_compile_options){.world = 4, .verify = true}, 0, 0, three_of_four);
         world_rank *three = train(part, &(weft_compile_options){.world = 3}, 0, 0, NULL);
@@ -157,8 +157,8 @@ TEST(each_subgraph_may_have_groups_of_its_own) {
     char where[300];
     for (int zero = 0; zero < 3; zero++) {
         weft_model *m = two_layers(&adam);
-        weft_ddp(m, "a", &(weft_ddp_options){.process_group = "0-1;2-3", .zero = zero});
-        weft_ddp(m, "b", &(weft_ddp_options){.process_group = "0,2;1,3", .zero = zero});
+        weft_model_set_ddp(m, "a", &(weft_ddp_options){.process_group = "0-1;2-3", .zero = zero});
+        weft_model_set_ddp(m, "b", &(weft_ddp_options){.process_group = "0,2;1,3", .zero = zero});
         world_rank *r = train(m, &(weft_compile_options){.world = 4, .verify = true}, 0, 0, NULL);
         CHECK_SAYS(world_agrees(&r[0], &r[1], in_a, where) && world_agrees(&r[2], &r[3], in_a, where), "%s",
                    where);
@@ -180,8 +180,8 @@ TEST(one_norm_over_different_groups_is_refused) {
         for (int rank = 0; rank < 4; rank++) { /* all of them agree on it */
             weft_error error = {0};
             weft_model *m = two_layers(&clipped);
-            weft_ddp(m, "a", &(weft_ddp_options){.process_group = cases[i].a});
-            weft_ddp(m, "b", &(weft_ddp_options){.process_group = cases[i].b});
+            weft_model_set_ddp(m, "a", &(weft_ddp_options){.process_group = cases[i].a});
+            weft_model_set_ddp(m, "b", &(weft_ddp_options){.process_group = cases[i].b});
             weft_plan *plan = weft_compile(m, &(weft_compile_options){.world = 4, .rank = rank}, &error);
             CHECK_SAYS((plan != NULL) == cases[i].is_fine, "case %zu: %s", i, error.text);
             if (!plan) CHECK_HOLDS(error.text, "graph step clips the gradients of a and b by one norm");
@@ -194,9 +194,9 @@ TEST(one_norm_over_different_groups_is_refused) {
 
 static weft_model *narrow_mlp(const weft_ddp_options *ddp) {
     weft_model *m = weft_model_new("mlp");
-    weft_model_batch(m, 8);
+    weft_model_set_batch(m, 8);
     zoo_models[0].build(m, &(zoo_options){.narrow = 16});
-    weft_ddp(m, "", ddp);
+    weft_model_set_ddp(m, "", ddp);
     return m;
 }
 
@@ -259,9 +259,9 @@ static void check_state(const weft_ddp_options *ddp) {
     };
     for (int accumulate = 1; accumulate < 3; accumulate++) {
         weft_model *m = weft_model_new("convnet");
-        weft_model_batch(m, 3);
+        weft_model_set_batch(m, 3);
         zoo_models[1].build(m, &(zoo_options){.narrow = 8, .schedule_steps = 20});
-        CHECK_SAYS(weft_ddp(m, "", ddp) == WEFT_OK, "%s", weft_model_error(m)->text);
+        CHECK_SAYS(weft_model_set_ddp(m, "", ddp) == WEFT_OK, "%s", weft_model_error(m)->text);
         weft_compile_options o = {.world = 2, .accumulate = accumulate};
         world_rank *plain = train(m, &o, 0, 0, NULL);
         for (size_t i = 0; i < sizeof others / sizeof *others; i++) {

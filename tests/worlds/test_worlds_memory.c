@@ -17,7 +17,7 @@ static weft_model *build(const char *name, double clip_norm) {
     weft_model *m = weft_model_new(name);
     o.optimizer = &adam;
     o.d = 64, o.heads = 2, o.ctx = 16, o.layers = 4;
-    weft_model_batch(m, 2);
+    weft_model_set_batch(m, 2);
     for (int i = 0; i < ZOO_MODELS; i++)
         if (strcmp(zoo_models[i].name, name) == 0) zoo_models[i].build(m, &o);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);

@@ -139,7 +139,7 @@ static int train(run *r, const char *folder) {
     for (int i = 0; i < ZOO_MODELS; i++)
         if (strcmp(zoo_models[i].name, r->curve->name) == 0) entry = &zoo_models[i];
     r->model = weft_model_new(r->curve->name);
-    weft_model_batch(r->model, r->curve->batch);
+    weft_model_set_batch(r->model, r->curve->batch);
     entry->build(r->model, &r->curve->size);
     const weft_compile_options how = {.threads = 2};
     if (!(r->plan = weft_compile(r->model, &how, &error))) return fail(&error);

@@ -50,7 +50,7 @@ static void forward_ranges(const interpolate_axis *axis, const table *t) {
 /* Element k of x is read by those elements of y whose first is k or, where they have a second, k - 1. Both
  * ends grow with k, since the firsts grow with i. */
 static void backward_ranges(const interpolate_axis *axis, const table *t) {
-    int32_t reach = axis->mode == WEFT_BILINEAR, begin = 0, end = 0;
+    int32_t reach = axis->mode == WEFT_INTERPOLATE_BILINEAR, begin = 0, end = 0;
     for (int64_t k = 0; k < axis->in; k++) {
         while (begin < axis->out && t->taps[begin].first < k - reach) begin++;
         while (end < axis->out && t->taps[end].first <= k) end++;

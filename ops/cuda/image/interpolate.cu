@@ -112,8 +112,8 @@ static resized resized_of(const kernel_call *c, const tensor_type *x, const tens
                                  (int)axis.out,
                                  axis.step,
                                  axis.align_corners ? 0 : 0.5,
-                                 axis.mode == WEFT_BILINEAR ? 0.0f : (float)axis.step,
-                                 axis.mode == WEFT_NEAREST_EXACT ? 0.5f : 0.0f};
+                                 axis.mode == WEFT_INTERPOLATE_BILINEAR ? 0.0f : (float)axis.step,
+                                 axis.mode == WEFT_INTERPOLATE_NEAREST_EXACT ? 0.5f : 0.0f};
     }
     return r;
 }

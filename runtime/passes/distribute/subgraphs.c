@@ -1,11 +1,11 @@
-/* subgraphs.c - which parameters belong to which subgraph. A scope that weft_ddp names claims the parameters
- * in it, the longest path first; every other parameter belongs to its top-level scope. */
+/* subgraphs.c - which parameters belong to which subgraph. A scope that weft_model_set_ddp names claims the
+ * parameters in it, the longest path first; every other parameter belongs to its top-level scope. */
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 
 #include <stdio.h>
 
-/* The path of a parameter's subgraph; *said is what weft_ddp or the strategy set for it, or NULL.
+/* The path of a parameter's subgraph; *said is what weft_model_set_ddp or the strategy set for it, or NULL.
  * "generator/fc/weight" -> "generator"; "" for a parameter outside any scope. */
 static const char *scope_of(weft_model *m, const char *parameter, const ddp_entry **said) {
     char name[256];
@@ -100,12 +100,14 @@ static void tell_idle(const weft_plan *plan, bool takes_zero) {
         shards |= s->ddp.zero > 0;
         if (s->ddp.shard && !s->ddp.zero && s->ddp.shard != (int64_t)o->shard)
             env_log(&plan->env,
-                    "subgraph %.100s: shard=flat has no effect without ZeRO: set zero to 1 or 2 (weft_ddp or "
+                    "subgraph %.100s: shard=flat has no effect without ZeRO: set zero to 1 or 2 "
+                    "(weft_model_set_ddp or "
                     "compile options)",
                     s->name);
     }
     if (o->zero && !takes_zero)
-        env_log(&plan->env, "compile: zero=%d has no effect: every subgraph has its own zero (weft_ddp)",
+        env_log(&plan->env,
+                "compile: zero=%d has no effect: every subgraph has its own zero (weft_model_set_ddp)",
                 o->zero);
     if (o->shard && !shards)
         env_log(&plan->env, "compile: shard=flat has no effect without ZeRO: set zero to 1 or 2");

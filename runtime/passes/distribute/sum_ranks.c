@@ -15,9 +15,9 @@ static weft_value *same_memory(weft_node *n) {
 }
 
 static weft_collective_kind kind_of(const weft_op *op) {
-    return op == &weft_op_broadcast        ? WEFT_BROADCAST
-           : op == &weft_op_reduce_scatter ? WEFT_REDUCE_SCATTER
-                                           : WEFT_ALL_REDUCE;
+    return op == &weft_op_broadcast        ? WEFT_COLLECTIVE_BROADCAST
+           : op == &weft_op_reduce_scatter ? WEFT_COLLECTIVE_REDUCE_SCATTER
+                                           : WEFT_COLLECTIVE_ALL_REDUCE;
 }
 
 /* Scratch is at least MEM_ALIGN bytes, so that result 1 is never empty. */

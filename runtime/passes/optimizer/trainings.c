@@ -183,7 +183,7 @@ static bool check_scale(weft_plan *plan, const training *t) {
         return true;
     return node_fail(plan->model, t->minimize, WEFT_ARGUMENT,
                      "minimize: graph %s: optimizer '%s' sets %s, but nothing in the graph computes in f16: "
-                     "leave it 0, or set the precision (weft_precision, options.precision)",
+                     "leave it 0, or set the precision (weft_model_set_precision, options.precision)",
                      t->graph->name, SHOW(a->name), a->loss_scale != 0 ? "loss_scale" : "growth_interval");
 }
 

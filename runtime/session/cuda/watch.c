@@ -45,7 +45,7 @@ static weft_status call_group(weft_session *s, const bound_program *r, weft_comm
     struct cuda_session *c = s->cuda;
     /* The name is part of what ranks compare: NCCL requires the same of all, and a captured collective does
      * not match one that is not. */
-    weft_collective call = {.kind = WEFT_BARRIER,
+    weft_collective call = {.kind = WEFT_COLLECTIVE_BARRIER,
                             .count = (size_t)r->p->n_collectives,
                             .run = s->run,
                             .program = r->p->name,

@@ -17,7 +17,7 @@ weft_model *narrow_build(const narrow_model *c, const weft_optimizer *optimizer)
     weft_model *m = weft_model_new(c->name);
     zoo_options o = c->size;
     o.optimizer = optimizer;
-    weft_model_batch(m, o.batch);
+    weft_model_set_batch(m, o.batch);
     for (int i = 0; i < ZOO_MODELS; i++)
         if (strcmp(zoo_models[i].name, c->name) == 0) zoo_models[i].build(m, &o);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
@@ -32,7 +32,7 @@ weft_model *narrow_two_graphs(void) {
         weft_graph *g = weft_graph_new(m, names[i], WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 5});
         WEFT_SCOPE(x, names[i]) x = weft_linear(weft_relu(weft_linear(x, 7 + i, "a", NULL)), 3, "b", NULL);
-        weft_value *loss = weft_mean(x, 0, NULL, false);
+        weft_value *loss = weft_mean(x, WEFT_ALL, false);
         weft_minimize(loss, names[i], &(weft_optimizer){.type = "adam", .lr = 0.1});
         weft_output(loss, "loss");
     }

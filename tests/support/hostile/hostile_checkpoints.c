@@ -40,7 +40,7 @@ static weft_model *small_model(const weft_env *env) {
 
 static void save(world_rank *r) {
     const char *folder = r->job->context;
-    weft_note note = {"test/step", STEP};
+    weft_checkpoint_note note = {"test/step", STEP};
     world_train(r);
     weft_checkpoint_writer *w = weft_checkpoint_writer_open(
         r->session, &(weft_checkpoint_options){.folder = folder, .no_snapshot = true}, &r->error);
@@ -217,7 +217,7 @@ static const weft_source samples = {.count = SAMPLES,
                                     .read = read_sample};
 static const weft_source *const sources[] = {&samples};
 
-static weft_status stop(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+static weft_status stop(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     (void)self, (void)error;
     if (point == WEFT_AFTER_ITERATION) weft_trainer_stop(t);
     return WEFT_OK;

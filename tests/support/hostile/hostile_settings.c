@@ -16,15 +16,15 @@ typedef struct setting {
 } setting;
 
 static weft_status set_optimizer(weft_model *m, const char *text) {
-    return weft_optimizer_text(m, "gen", text);
+    return weft_model_set_optimizer(m, "gen", text);
 }
 
 static weft_status set_ddp(weft_model *m, const char *text) {
-    return weft_ddp_text(m, "discriminator", text);
+    return weft_model_set_ddp_text(m, "discriminator", text);
 }
 
 static weft_status set_flow(weft_model *m, const char *text) {
-    return weft_flow(m, text);
+    return weft_model_set_flow(m, text);
 }
 
 static const setting settings[] = {

@@ -25,7 +25,7 @@ static weft_value *read_x(weft_graph *g) {
 }
 
 static weft_value *mean_of(weft_value *x) {
-    return weft_mean(x, 0, NULL, false);
+    return weft_mean(x, WEFT_ALL, false);
 }
 
 weft_model *guarded_gan(const weft_optimizer *optimizer) {
@@ -234,7 +234,7 @@ void guarded_labels(weft_device device, const char *path) {
     };
     enum { WORLDS = sizeof worlds / sizeof *worlds };
     weft_model *m = classifier(), *synchronized = classifier();
-    CHECK(weft_ddp(synchronized, "net", &(weft_ddp_options){.sync_batch_norm = true}) == WEFT_OK);
+    CHECK(weft_model_set_ddp(synchronized, "net", &(weft_ddp_options){.sync_batch_norm = true}) == WEFT_OK);
     for (size_t i = 0; i < 2 * WORLDS; i++) {
         if (i >= WORLDS && worlds[i % WORLDS].world < 2) continue;
         if (test_is_quick() && i % 2) continue;
@@ -344,7 +344,7 @@ void guarded_synchronized(weft_device device) {
     weft_value *x = read_x(g);
     WEFT_SCOPE(x, "net") x = weft_batch_norm(weft_exp(weft_linear(x, 9, "a", NULL)), "norm", NULL);
     weft_minimize(mean_of(weft_abs(x)), "", &sgd);
-    CHECK(weft_ddp(m, "net", &(weft_ddp_options){.sync_batch_norm = true}) == WEFT_OK);
+    CHECK(weft_model_set_ddp(m, "net", &(weft_ddp_options){.sync_batch_norm = true}) == WEFT_OK);
     for (int i = 0; i < 8; i++) {
         flaw f = {0, i % 2, i / 2 % 2, i / 4 ? 1e6f : NAN};
         world_job job = {.model = m, .run = meet_foreign, .context = &f};

@@ -28,7 +28,7 @@ weft_model *hooked_model_with(const double *constant, int extras, const char *co
                           .name = "slow",
                           .lr = 0.05,
                           .schedule = {{WEFT_SCHEDULE_MULTI_STEP, .milestones = {5, 9}, .gamma = 0.5}}};
-    weft_model_batch(m, BATCH);
+    weft_model_set_batch(m, BATCH);
     for (int i = 0; i < 2; i++) {
         weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
         weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 1));
@@ -70,7 +70,7 @@ weft_trainer *hooked_trainer(const weft_model *m, const weft_trainer_options *o)
 
 /* ---- a hook that sees every iteration and validation ---- */
 
-weft_status seen_at(void *self, weft_trainer *t, weft_point point, weft_error *error) {
+weft_status seen_at(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     seen *s = self;
     const weft_progress *p = weft_trainer_progress(t);
     (void)error;
@@ -99,14 +99,14 @@ bool is_near(double a, double b) {
 
 /* ---- an evaluator ---- */
 
-static weft_status script_open(void *self, int64_t rows, const weft_read *reads, int64_t *counts,
+static weft_status script_open(void *self, int64_t rows, const weft_view *reads, int64_t *counts,
                                int64_t *sums, weft_error *error) {
     (void)self, (void)rows, (void)reads, (void)error;
     *counts = *sums = 0;
     return WEFT_OK;
 }
 
-static weft_status script_batch(void *self, int64_t rows, const weft_read *reads, weft_tally *tally,
+static weft_status script_batch(void *self, int64_t rows, const weft_view *reads, weft_tally *tally,
                                 weft_error *error) {
     (void)self, (void)rows, (void)reads, (void)tally, (void)error;
     return WEFT_OK;

@@ -34,7 +34,7 @@ typedef struct seen {
     float weight[MOST]; /* of fc at each validation */
 } seen;
 
-weft_status seen_at(void *self, weft_trainer *t, weft_point point, weft_error *error);
+weft_status seen_at(void *self, weft_trainer *t, weft_hook_point point, weft_error *error);
 #define SEES(s)                                                                                              \
     (weft_hook) {                                                                                            \
         "sees", seen_at, NULL, NULL, (s)                                                                     \

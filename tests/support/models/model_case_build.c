@@ -179,7 +179,7 @@ weft_model *case_model(const json_t *c, size_t config) {
     weft_model *m = weft_model_new("case");
     size_t k;
     if (!m) call_stop("out of memory", "model");
-    if (whole(c, "batch") > 0) weft_model_batch(m, whole(c, "batch"));
+    if (whole(c, "batch") > 0) weft_model_set_batch(m, whole(c, "batch"));
     json_array_foreach(json_object_get(c, "graphs"), k, graph) add_graph(m, graph, real(o, "loss_scale"));
     return m;
 }

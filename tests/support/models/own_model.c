@@ -16,7 +16,7 @@ static void signum(weft_update *u) {
 static void normed(weft_update *u) {
     weft_value *share = weft_reciprocal(u->step), *difference = weft_sub(u->gradient, u->slots[0]);
     u->slots[0] = weft_add(u->slots[0], weft_update_scale(difference, share));
-    weft_value *norm = weft_vector_norm(u->slots[0], 2, 0, NULL, false);
+    weft_value *norm = weft_vector_norm(u->slots[0], 2, WEFT_ALL, false);
     u->slots[1] = weft_maximum(weft_scale(u->slots[1], 0.9), norm);
     weft_value *eps = weft_cast(u->numbers[0], WEFT_F32), *below = weft_add(u->slots[1], eps);
     u->parameter = weft_sub(u->parameter, weft_update_scale(weft_div(u->slots[0], below), u->lr));
@@ -38,7 +38,7 @@ weft_model *own_model(const weft_env *env, const weft_optimizer *optimizer) {
         y = weft_tanh(weft_linear(y, 33, "b", NULL));
         y = weft_linear(y, 5, "c", NULL);
     }
-    weft_value *loss = weft_mean(weft_square(y), 0, NULL, false);
+    weft_value *loss = weft_mean(weft_square(y), WEFT_ALL, false);
     if (strcasecmp(optimizer->type, "muon") == 0) weft_freeze(m, "*bias"); /* it refuses them */
     weft_minimize(loss, "net", optimizer);
     weft_output(loss, "loss");

@@ -82,7 +82,7 @@ static weft_value *build(weft_value *x, const tower *t) {
 }
 
 static weft_value *loss_of(weft_value *y) {
-    return weft_mean(weft_square(weft_offset(y, 0.5)), 0, NULL, false);
+    return weft_mean(weft_square(weft_offset(y, 0.5)), WEFT_ALL, false);
 }
 
 /* ---- optimizers ---- */
@@ -177,8 +177,8 @@ static void make_tasks(test_random *r, weft_model *m, const tower *t, int width)
         }
         weft_output(loss, "loss");
     }
-    for (int i = 1; i < 3; i++) weft_ddp_text(m, t[i].name, "find_unused_parameters=1");
-    weft_ddp_text(m, t[0].name, "find_unused_parameters=1");
+    for (int i = 1; i < 3; i++) weft_model_set_ddp_text(m, t[i].name, "find_unused_parameters=1");
+    weft_model_set_ddp_text(m, t[0].name, "find_unused_parameters=1");
 }
 
 /* ---- subgraphs ---- */
@@ -215,7 +215,7 @@ static void random_ddp(test_random *r, weft_model *m, const char *path, int worl
     else
         snprintf(groups, sizeof groups, "%s", common ? common : "");
     if (*groups) sprintf(text + n, " process_group=%s", groups);
-    weft_ddp_text(m, path, text);
+    weft_model_set_ddp_text(m, path, text);
 }
 
 static void random_ddps(test_random *r, weft_model *m, const tower *t, int n, int world) {

@@ -253,7 +253,8 @@ static weft_value *pooled(weft_value *x, test_random *r) {
 
 static weft_value *resized(weft_value *x, test_random *r) {
     weft_interpolation o = {.size = {2 + random_below(r, 5), 2 + random_below(r, 5)},
-                            .mode = random_one_in(r, 2) ? WEFT_NEAREST : WEFT_BILINEAR};
+                            .mode =
+                                random_one_in(r, 2) ? WEFT_INTERPOLATE_NEAREST : WEFT_INTERPOLATE_BILINEAR};
     return weft_interpolate(x, &o);
 }
 

@@ -127,19 +127,19 @@ static weft_value *loss_of(test_random *r, weft_value *y) {
     case 1:
         return weft_bce_with_logits(y, weft_constant(g, WEFT_F32, 0, NULL, random_below(r, 2)), NULL);
     case 2:
-        return weft_scale(weft_mean(weft_softplus(y, 1, 20), 0, NULL, false), 100);
+        return weft_scale(weft_mean(weft_softplus(y, 1, 20), WEFT_ALL, false), 100);
     default:
-        return weft_mean(weft_square(weft_offset(y, -0.5)), 0, NULL, false);
+        return weft_mean(weft_square(weft_offset(y, -0.5)), WEFT_ALL, false);
     }
 }
 
 /* (|d sum(y) / dx| - 1)^2, as in WGAN-GP. */
 static weft_value *penalty(weft_value *y, weft_value *x) {
     weft_value *by = NULL;
-    weft_gradients(weft_sum(y, 0, NULL, false), 1, &x, &by);
+    weft_gradients(weft_sum(y, WEFT_ALL, false), 1, &x, &by);
     weft_value *norms =
         weft_sqrt(weft_offset(weft_sum(weft_square(weft_flatten(by, 1)), WEFT_AXES(1), false), 1e-3));
-    return weft_mean(weft_square(weft_offset(norms, -1)), 0, NULL, false);
+    return weft_mean(weft_square(weft_offset(norms, -1)), WEFT_ALL, false);
 }
 
 /* The distance of a network's last bias from an average of it, which graph "move" renews. */
@@ -150,7 +150,7 @@ static weft_value *with_teacher(random_training *d, weft_value *loss, const char
     weft_value *b = weft_value_of(g, path);
     int64_t n = weft_dim(b, 0);
     weft_value *mean = weft_state(b, "teacher", 1, &n, (weft_init){WEFT_INIT_CONSTANT, 0.1, 0});
-    loss = weft_add(loss, weft_sum(weft_square(weft_sub(b, mean)), 0, NULL, false));
+    loss = weft_add(loss, weft_sum(weft_square(weft_sub(b, mean)), WEFT_ALL, false));
     if (d->has_teacher) return loss;
     d->has_teacher = true;
     g = weft_graph_new(d->model, "move", WEFT_EVAL);
@@ -162,7 +162,7 @@ static weft_value *with_teacher(random_training *d, weft_value *loss, const char
 /* A running mean that no graph reads. */
 static void watch(weft_value *x) {
     weft_value *s = weft_state(x, "running_size", 0, NULL, (weft_init){WEFT_INIT_ZEROS, 0, 0});
-    weft_value *now = weft_mean(weft_abs(x), 0, NULL, false);
+    weft_value *now = weft_mean(weft_abs(x), WEFT_ALL, false);
     weft_assign(s, weft_add(weft_scale(s, 0.9), weft_scale(now, 0.1)));
 }
 
@@ -185,7 +185,7 @@ static void make_chain(test_random *r, random_training *d) {
             x = weft_sub(x, weft_moving_mean(batch, 0.8, "center"));
         }
         if (!apart && i + 1 < d->n_nets) continue;
-        weft_value *loss = i ? weft_mean(weft_square(x), 0, NULL, false) : loss_of(r, x);
+        weft_value *loss = i ? weft_mean(weft_square(x), WEFT_ALL, false) : loss_of(r, x);
         if (i == 0 && is_taught) loss = with_teacher(d, loss, scopes[0]);
         if (apart) minimize(d, loss, scopes[i], names[i]);
         sum = sum ? weft_add(sum, loss) : loss;
@@ -205,15 +205,15 @@ static void make_gan(test_random *r, random_training *d) {
     weft_value *z = weft_random_normal(weft_value_graph(x), 2, (int64_t[]){BATCH, d->features}, 0, 1);
     weft_value *fake = weft_stop_gradient(net_build(z, &d->nets[0], d->features));
     weft_value *of_fake = net_build(fake, &d->nets[1], 1), *of_real = net_build(x, &d->nets[1], 1);
-    weft_value *loss = weft_add(weft_mean(weft_softplus(of_fake, 1, 20), 0, NULL, false),
-                                weft_mean(weft_softplus(weft_neg(of_real), 1, 20), 0, NULL, false));
+    weft_value *loss = weft_add(weft_mean(weft_softplus(of_fake, 1, 20), WEFT_ALL, false),
+                                weft_mean(weft_softplus(weft_neg(of_real), 1, 20), WEFT_ALL, false));
     if (has_penalty) loss = weft_add(loss, penalty(of_real, x));
     if (is_taught) loss = with_teacher(d, loss, "discriminator");
     minimize(d, loss, "discriminator", one ? "both" : "d");
     weft_output(loss, "loss");
     x = input(d, "g_step");
     fake = net_build(x, &d->nets[0], d->features);
-    loss = weft_scale(weft_mean(net_build(fake, &d->nets[1], 1), 0, NULL, false), -100);
+    loss = weft_scale(weft_mean(net_build(fake, &d->nets[1], 1), WEFT_ALL, false), -100);
     minimize(d, loss, "generator", one ? "both" : "g");
     weft_output(loss, "loss");
 }
@@ -241,18 +241,18 @@ static void draw_local_ddp(test_random *r, random_training *d, int world) {
     const char *name = d->nets[random_below(r, d->n_nets)].name;
     switch (random_below(r, 4)) {
     case 0:
-        weft_ddp_text(d->model, name, "sync_batch_norm=1");
+        weft_model_set_ddp_text(d->model, name, "sync_batch_norm=1");
         break;
     case 1:
-        weft_ddp_text(d->model, name, "bf16_wire=1");
+        weft_model_set_ddp_text(d->model, name, "bf16_wire=1");
         break;
     case 2:
-        weft_ddp_text(d->model, name, "broadcast_buffers=1");
+        weft_model_set_ddp_text(d->model, name, "broadcast_buffers=1");
         break;
     default:
         for (int i = 0; i < d->n_nets && world % 2 == 0; i++)
-            weft_ddp_text(d->model, d->nets[i].name,
-                          world == 2 ? "process_group=0;1" : "process_group=0,2;1,3");
+            weft_model_set_ddp_text(d->model, d->nets[i].name,
+                                    world == 2 ? "process_group=0;1" : "process_group=0,2;1,3");
     }
 }
 

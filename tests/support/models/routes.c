@@ -106,7 +106,7 @@ static weft_value *feed(trained *t, const char *name, const tensor_type *type) {
 }
 
 static weft_value *weighted(trained *t, weft_value *v, const char *name) {
-    return weft_sum(weft_mul(v, feed(t, name, &v->type)), 0, NULL, false);
+    return weft_sum(weft_mul(v, feed(t, name, &v->type)), WEFT_ALL, false);
 }
 
 static weft_node *op_node(trained *t, const weft_op *op, const op_sample *spec, int operand, route way) {

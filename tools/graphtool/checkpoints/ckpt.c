@@ -77,7 +77,7 @@ static const char *folder_of(const row *r) {
 /* The best one as the newest whole one knows it; 0: none. */
 static int64_t best_step(const row *rows, int n) {
     for (int i = n; i-- > 0;) {
-        double best = rows[i].why.status ? NAN : weft_checkpoint_note(rows[i].c, "trainer/best_step");
+        double best = rows[i].why.status ? NAN : weft_checkpoint_note_value(rows[i].c, "trainer/best_step");
         if (best > 0 && best <= 0x1p53) return (int64_t)best;
     }
     return 0;

@@ -97,13 +97,13 @@ static void add_number(diffing *x, const char *name, double a, double b) {
 }
 
 static void compare_numbers(diffing *x) {
-    weft_note note;
+    weft_checkpoint_note note;
     add_number(x, "step", (double)weft_checkpoint_step(x->c[0]), (double)weft_checkpoint_step(x->c[1]));
     if (weft_checkpoint_seed(x->c[0]) != weft_checkpoint_seed(x->c[1]))
         add_number(x, "seed", (double)weft_checkpoint_seed(x->c[0]), (double)weft_checkpoint_seed(x->c[1]));
     for (int side = 0; side < 2; side++)
         for (int i = 0; weft_checkpoint_note_at(x->c[side], i, &note); i++) {
-            double other = weft_checkpoint_note(x->c[!side], note.name);
+            double other = weft_checkpoint_note_value(x->c[!side], note.name);
             bool is_measured = text_ends(note.name, "seconds");   /* two runs take other times */
             if (is_measured || (side && !isnan(other))) continue; /* told already */
             add_number(x, note.name, side ? other : note.value, side ? note.value : other);

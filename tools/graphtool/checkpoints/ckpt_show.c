@@ -73,7 +73,7 @@ typedef struct parts {
 
 static parts parts_of(const weft_checkpoint *c, entries *all) {
     weft_error error = {0};
-    weft_note note;
+    weft_checkpoint_note note;
     const char *name, *set;
     double value;
     parts p = {json_object(), json_object(), json_object(), json_array()};

@@ -42,7 +42,7 @@ static void spread_time(timing *t, double seconds) {
 
 /* Steps of the warm-up load and choose kernels; they are not in the profile. */
 static void profile_from_here(const timing *t) {
-    if (t->o->profile) weft_session_profile(t->work.session, true);
+    if (t->o->profile) weft_session_set_profile(t->work.session, true);
 }
 
 /* Records the losses of the first steps and the last. On a GPU no others are fetched: fetching waits. */
@@ -112,7 +112,7 @@ static json_t *graph_names(const weft_plan *plan) {
 static json_t *beyond_plan(const timing *t) {
     uint64_t bytes;
     bool counts = t->work.plan->options.device != WEFT_DEVICE_CPU &&
-                  weft_session_beyond(t->work.session, &bytes, NULL) == WEFT_OK;
+                  weft_session_extra_bytes(t->work.session, &bytes, NULL) == WEFT_OK;
     return counts ? json_integer((json_int_t)bytes) : json_null();
 }
 

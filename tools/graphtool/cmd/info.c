@@ -224,7 +224,8 @@ static void info_text(const weft_model *m, const subgraph *subs, int n_subs, con
     int trained = 0;
     for (int i = 0; i < n_subs; i++) trained += subs[i].elements > subs[i].frozen;
     if (trained > 1)
-        text_add(&t, "%d subgraphs, each with its own DDP; weft_ddp(model, \"\", ...) makes them one\n",
+        text_add(&t,
+                 "%d subgraphs, each with its own DDP; weft_model_set_ddp(model, \"\", ...) makes them one\n",
                  trained);
     if (m->strategy) text_add(&t, "strategy %s\n", m->strategy);
     notes_text(&t, m);

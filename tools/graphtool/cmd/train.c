@@ -28,7 +28,7 @@ typedef struct training {
     bool has_failed;       /* a validation has: the weights are whole all the same */
     samples *samples;
     int n_rates;
-    weft_rate *rates; /* of --lr and --optimizer */
+    weft_optimizer_lr *rates; /* of --lr and --optimizer */
 } training;
 
 enum { HOOKS = 8 };

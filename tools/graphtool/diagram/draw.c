@@ -332,7 +332,7 @@ static Agraph_t *cluster_of(const drawing *d, diagram_box *b) {
     if (b->cluster || !diagram_box_is_open(d->s, b)) return around;
     b->cluster = agsubg(around, tool_text("cluster_%d", (int)(b - d->s->boxes)), 1);
     const subgraph_look *look = look_of(d->m, b);
-    /* it differs from the box that it is in: a top-level scope, or a subgraph of weft_ddp's */
+    /* it differs from the box that it is in: a top-level scope, or a subgraph of weft_model_set_ddp's */
     bool is_other = b->depth == 1 || look != look_of(d->m, b->parent);
     paint(b->cluster, "label= style=filled,rounded%s fillcolor=%s color=%s penwidth=%s",
           is_collapsed(b) ? ",bold" : "", is_other ? look->fill : "#ffffff80", look->line,

@@ -1,4 +1,4 @@
-/* optimizers.c - each option becomes a text of weft_optimizer_text. */
+/* optimizers.c - each option becomes a text of weft_model_set_optimizer. */
 #include "tools/graphtool/model/optimizers.h"
 
 #include "tools/graphtool/options/checkpoints.h"
@@ -32,7 +32,7 @@ const weft_node *optimizers_next(const weft_model *m, const weft_node *n) {
 
 /* The function, not the macro: errors must not name a source line of this file. */
 static void change(weft_model *m, const char *name, const char *settings) {
-    if ((weft_optimizer_text)(m, name, settings)) tool_error(weft_model_error(m));
+    if ((weft_model_set_optimizer)(m, name, settings)) tool_error(weft_model_error(m));
 }
 
 /* What is for all optimizers comes before what is for one, whatever the order in which they were given. */
@@ -125,7 +125,7 @@ static bool reads_lr_once(const weft_model *m, const minimize_attrs *a) {
 }
 
 /* What --optimizer gives is the model's by now. */
-int optimizers_rates(const weft_model *m, const options *o, weft_rate **rates) {
+int optimizers_rates(const weft_model *m, const options *o, weft_optimizer_lr **rates) {
     int room = 0, n = 0;
     for (const weft_node *v = NULL; (v = optimizers_next(m, v));) room++;
     *rates = tool_new((size_t)room, sizeof **rates);
@@ -134,7 +134,8 @@ int optimizers_rates(const weft_model *m, const options *o, weft_rate **rates) {
         unsigned by = givers(m, o, a->name, "lr");
         bool is_late = reads_lr_once(m, a) && o->resume && checkpoints_there(o);
         if (by && !is_late)
-            (*rates)[n++] = (weft_rate){a->name, by & GIVEN_TO_IT || !(by & GIVEN_BY_LR) ? a->lr : o->lr};
+            (*rates)[n++] =
+                (weft_optimizer_lr){a->name, by & GIVEN_TO_IT || !(by & GIVEN_BY_LR) ? a->lr : o->lr};
     }
     return n;
 }

@@ -15,7 +15,7 @@ void optimizers_apply(weft_model *m, const options *o);
 /* Whether an option gives this field of an optimizer, for it alone or for all. */
 bool optimizers_give(const weft_model *m, const options *o, const char *optimizer, const char *field);
 /* Rates that --lr and --optimizer give, by optimizer: *rates, with names of the model. Returns how many. */
-int optimizers_rates(const weft_model *m, const options *o, weft_rate **rates);
+int optimizers_rates(const weft_model *m, const options *o, weft_optimizer_lr **rates);
 /* Tells what --optimizer or --lr give that only a training that begins takes, where one resumes with other
  * numbers in its store. */
 void optimizers_tell_begun(const weft_model *m, const options *o, const weft_store *store);

@@ -67,7 +67,7 @@ static json_t *attrs_json(text *t) {
     return json_string(all + strspn(all, " "));
 }
 
-/* The settings of an optimizer as weft_optimizer_text reads them, but for those that options give. */
+/* The settings of an optimizer as weft_model_set_optimizer reads them, but for those that options give. */
 static json_t *settings_json(const options *o, const weft_model *m, const minimize_attrs *a) {
     text t = {0};
     for (const op_attr *f = weft_op_minimize.attrs; f->name; f++)

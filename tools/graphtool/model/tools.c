@@ -24,7 +24,7 @@ static void need(weft_model *m, weft_status status) {
 static void apply_ddp(weft_model *m, const text_list *ddp) {
     for (int i = 0; i < ddp->n; i++) {
         const char *fields, *path = option_kind_of(ddp->v[i], &fields);
-        need(m, (weft_ddp_text)(m, path, fields));
+        need(m, (weft_model_set_ddp_text)(m, path, fields));
     }
 }
 
@@ -33,7 +33,7 @@ static void apply_precision(weft_model *m, const text_list *precision) {
     for (int i = 0; i < precision->n; i++) {
         const char *said = precision->v[i], *colon = strrchr(said, ':');
         int type = option_choice(colon + 1, precision_words);
-        need(m, (weft_precision)(m, tool_cut(said, colon), precisions[type]));
+        need(m, (weft_model_set_precision)(m, tool_cut(said, colon), precisions[type]));
     }
 }
 
@@ -60,7 +60,7 @@ weft_model *tool_load(const options *o) {
     check_graph_name(m, o);
     apply_ddp(m, &o->ddp);
     apply_precision(m, &o->precision);
-    if (o->flow && !flow_find(m, o->flow)) need(m, (weft_flow)(m, o->flow));
+    if (o->flow && !flow_find(m, o->flow)) need(m, (weft_model_set_flow)(m, o->flow));
     optimizers_apply(m, o);
     rules_model(o, m);
     return m;

@@ -53,7 +53,7 @@ static const char *value_of(const file *f, const option_row *row, const json_t *
     return config_is_word(row) ? word_of(f, row->field.name, value) : text_of(f, row->field.name, value);
 }
 
-/* Settings of optimizers and of weft_ddp may be flags, 0 or 1. */
+/* Settings of optimizers and of weft_model_set_ddp may be flags, 0 or 1. */
 static const char *field_of(const file *f, const char *key, const json_t *value) {
     return json_is_boolean(value) ? json_is_true(value) ? "1" : "0" : text_of(f, key, value);
 }

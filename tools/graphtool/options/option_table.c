@@ -63,7 +63,7 @@ const option_row option_rows[] = {
              "above",
              .form = OPTION_NAMED, .elsewhere = "lr-scheduler scheduler"),
     TEXT_ROW("optimizer", 0, "NAME:FIELDS", optimizer,
-             "other settings of the optimizer NAME (empty: all), as weft_optimizer_text reads them: "
+             "other settings of the optimizer NAME (empty: all), as weft_model_set_optimizer reads them: "
              "adam:net:beta1=0.5",
              .form = OPTION_LIST),
     TEXT_ROW("weights", 'w', "FILE", weights, "start from these weights (safetensors)", .sharing = CONTENT,
@@ -136,7 +136,7 @@ const option_row option_rows[] = {
     ROW("seed", 's', "N", SEED, seed, ANY, "0", "seed of initial values, data order and random numbers (0)",
         .elsewhere = "manual-seed"),
     TEXT_ROW("ddp", 0, "PATH:FIELDS", ddp,
-             "options of weft_ddp for the parameters under PATH (empty: all): "
+             "options of weft_model_set_ddp for the parameters under PATH (empty: all): "
              "generator:zero=1,bucket_cap_mb=4",
              .form = OPTION_LIST),
     ROW("launcher", 0, "NAME", TEXT, launcher, WORDS(launchers), NULL,

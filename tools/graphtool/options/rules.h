@@ -12,8 +12,8 @@ typedef enum option_need {
     NEEDS_CUDA,      /* a plan for a GPU */
     NEEDS_COMPILED,  /* dot compiles, and does not draw the graph as it is written */
     NEEDS_RANKS,     /* a world of more than one rank, or a launcher's of any size */
-    NEEDS_SHARDS,    /* ZeRO, by --zero, --ddp or the model's own weft_ddp */
-    NEEDS_SHARING,   /* a subgraph without a zero of its own, by --ddp or weft_ddp */
+    NEEDS_SHARDS,    /* ZeRO, by --zero, --ddp or the model's own weft_model_set_ddp */
+    NEEDS_SHARING,   /* a subgraph without a zero of its own, by --ddp or weft_model_set_ddp */
     NEEDS_TRAINING,  /* a graph that trains, among those that are compiled */
     NEEDS_TRAINABLE, /* a graph that trains, in the model */
     NEEDS_UNSAID,    /* a graph of the flow to run whose number of micro-batches the flow does not say */

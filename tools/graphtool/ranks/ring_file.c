@@ -35,8 +35,8 @@ static const char *wrong_header(const ring_header *h, size_t bytes) {
 static const char *wrong_record(const ring_header *h, const ring_record *r) {
     const descriptor *d = &r->descriptor;
     if (r->check != hash_bytes(r, offsetof(ring_record, check), 0)) return "a collective was damaged";
-    if (r->members < 1 || r->members > h->world || !r->sequence || d->kind < WEFT_BARRIER ||
-        d->kind > WEFT_BROADCAST)
+    if (r->members < 1 || r->members > h->world || !r->sequence || d->kind < WEFT_COLLECTIVE_BARRIER ||
+        d->kind > WEFT_COLLECTIVE_BROADCAST)
         return "a collective is invalid";
     if (!ends(d->program, sizeof d->program) || !ends(d->name, sizeof d->name) ||
         !ends(r->contents, sizeof r->contents))
@@ -118,9 +118,10 @@ static weft_status keep_newest(ring_set *s, weft_error *error) {
     int all = s->n;
     if (!all)
         return error_set(error, WEFT_FILE, "%.300s: it has no file rank-N.ring%s", s->folder,
-                         s->n_damaged ? " that is whole"
-                                      : ": ranks leave them when one is lost, at SIGTERM and at SIGABRT; else "
-                                        "there is nobody to blame");
+                         s->n_damaged
+                             ? " that is whole"
+                             : ": ranks leave them when one is lost, at SIGTERM and at SIGABRT; else "
+                               "there is nobody to blame");
     for (int i = 0; i < all; i++)
         if (s->files[i].head.job > job) job = s->files[i].head.job;
     s->n = 0;
@@ -201,7 +202,8 @@ static const ring_record *find_after(const ring_file *f, uint32_t group, uint64_
                                      const ring_record *from) {
     const ring_group *g = ring_group_of(f, group);
     if (!g || sequence < g->oldest->sequence || sequence > g->newest->sequence) return NULL;
-    while ((from = next_record(f, from)) && (from->group != group || from->sequence != sequence)) {}
+    while ((from = next_record(f, from)) && (from->group != group || from->sequence != sequence)) {
+    }
     return from;
 }
 
@@ -211,7 +213,8 @@ const ring_record *ring_record_at(const ring_file *f, uint32_t group, uint64_t s
 
 const ring_record *ring_waiting(const ring_file *f) {
     const ring_record *r = NULL;
-    while (f->head.waiting && (r = next_record(f, r)) && r->number != f->head.waiting) {}
+    while (f->head.waiting && (r = next_record(f, r)) && r->number != f->head.waiting) {
+    }
     return r;
 }
 
@@ -257,7 +260,8 @@ static void tell_difference(ring_blame *b, const ring_set *s) {
     }
     for (const ring_file *f = s->files; f < s->files + s->n && !error.status; f++) {
         const ring_record *r = ring_record_at(f, group, sequence);
-        const rendezvous m = {sequence, group ? "a group" : "world", (int)b->of->head.rank, (int)f->head.rank};
+        const rendezvous m = {sequence, group ? "a group" : "world", (int)b->of->head.rank,
+                              (int)f->head.rank};
         if (r) descriptor_compare(&b->record->descriptor, &r->descriptor, &m, &error);
     }
     snprintf(b->difference, sizeof b->difference, "%.599s", error.text);

@@ -180,7 +180,7 @@ static void run(const options *o, const weft_collective *c) {
 }
 
 void world_broadcast(const options *o, int root, void *data, size_t bytes, const char *name) {
-    run(o, &(weft_collective){.kind = WEFT_BROADCAST,
+    run(o, &(weft_collective){.kind = WEFT_COLLECTIVE_BROADCAST,
                               .dtype = WEFT_U8,
                               .buffer = data,
                               .count = bytes,
@@ -193,7 +193,7 @@ void world_sum(const options *o, int n, double *values) {
     enum { SCRATCH = 1 << 16, MOST = 64 };
     _Alignas(64) char scratch[SCRATCH];
     for (int i = 0; i < n; i += MOST)
-        run(o, &(weft_collective){.kind = WEFT_ALL_REDUCE,
+        run(o, &(weft_collective){.kind = WEFT_COLLECTIVE_ALL_REDUCE,
                                   .dtype = WEFT_F64,
                                   .buffer = values + i,
                                   .count = (size_t)(n - i < MOST ? n - i : MOST),

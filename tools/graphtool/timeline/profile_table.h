@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-/* The programs that have run while weft_session_profile was on; `gpu` NULL: without the share of its
+/* The programs that have run while weft_session_set_profile was on; `gpu` NULL: without the share of its
  * peaks. As JSON; and as text of that. */
 json_t *profile_table_json(const weft_session *s, const roof *gpu);
 void profile_table_text(text *t, const json_t *profile, bool has_peaks);

@@ -84,13 +84,13 @@ static void add_input(dataset *d, const weft_port *p, const weft_plan *plan, int
     if (!p->ndim || shape[0] != weft_plan_batch(plan))
         tool_fail("input %s has no batch axis: give it with --data", p->name);
     shape[0] *= SYNTHETIC_BATCHES;
-    d->arrays[i] = tool_got(weft_array_of(p->dtype, p->ndim, shape, NULL, NULL, &tool_why));
+    d->arrays[i] = tool_got(weft_array_new(p->dtype, p->ndim, shape, NULL, NULL, &tool_why));
     tool_must(weft_array_source(d->arrays[i], &d->rows[i], &tool_why));
     d->names[i] = tool_text("%s", p->name);
     if (below <= 0 || (p->dtype == WEFT_U8 && below > 256)) below = p->dtype == WEFT_U8 ? 256 : 2;
     uint64_t state = hash_text(p->name, seed + 1234); /* not that of initial values */
     size_t count = p->bytes / dtype_bytes(p->dtype) * SYNTHETIC_BATCHES;
-    tensor values = {.data = weft_array_write(d->arrays[i]), .type = {p->dtype, 1}, .stride = {1}};
+    tensor values = {.data = weft_array_mutable_data(d->arrays[i]), .type = {p->dtype, 1}, .stride = {1}};
     if (p->dtype == WEFT_F32 && strcmp(p->name, "draws") == 0)
         fill_draws(values.data, count, &state);
     else

@@ -48,6 +48,6 @@ void workload_sync(const workload *w) {
 }
 
 void workload_step(const workload *w, weft_metrics *metrics) {
-    weft_trainer_metrics_every(w->trainer, metrics ? 1 : INT64_MAX);
+    weft_trainer_set_metrics_every(w->trainer, metrics ? 1 : INT64_MAX);
     tool_must(weft_trainer_train_step(w->trainer, metrics, &tool_why));
 }

@@ -1,5 +1,5 @@
 /** @file
- * guard.h - bad steps: what is known of one, its file, and running it again.
+ * bad_step.h - bad steps: what is known of one, its file, and running it again.
  *
  * With weft_compile_options.guard, a run that would update by a loss that is not finite (or spikes, or has
  * gradients that are not finite) updates nothing, on any rank: it is WEFT_DATA, and parameters, state and
@@ -15,8 +15,8 @@
  * The training may continue with the next batch: the bad step was not counted. f16's loss scale judges
  * gradients by itself: where they overflow the step is skipped and is not bad.
  */
-#ifndef WEFT_GUARD_H
-#define WEFT_GUARD_H
+#ifndef WEFT_BAD_STEP_H
+#define WEFT_BAD_STEP_H
 
 #include "weft/session.h"
 
