@@ -52,6 +52,7 @@ weft_value *weft_linear(weft_value *x, int64_t out, const char *name, const weft
     static const weft_linear_options defaults;
     const weft_linear_options *o = options ? options : &defaults;
     if (!x || !want(x, x->type.ndim > 0, "linear", "it needs an axis") ||
+        !value_reserved(x, "linear", o->reserved, sizeof o->reserved) ||
         !size_fits(x, "linear", "out", out) || !bias_fits(x, "linear", o->no_bias, o->bias))
         return NULL;
     int64_t in = weft_dim(x, -1);
@@ -149,7 +150,9 @@ static weft_value *conv_checked(weft_value *x, const weft_conv *c, const char *n
     int64_t kernel[3] = {0};
     weft_window window;
     if (!c) return value_fail(x, WEFT_ARGUMENT, "%s: options are needed", layer);
-    if (!want(x, x->type.ndim == 2 + kind->axes, layer, kind->form)) return NULL;
+    if (!want(x, x->type.ndim == 2 + kind->axes, layer, kind->form) ||
+        !value_reserved(x, layer, c->reserved, sizeof c->reserved))
+        return NULL;
     if (!size_fits(x, layer, "out", c->out) || !window_of(x, c, layer, kind->axes, kernel, &window) ||
         !bias_fits(x, layer, c->no_bias, c->bias))
         return NULL;
@@ -252,7 +255,8 @@ weft_value *weft_batch_norm(weft_value *x, const char *name, const weft_batch_no
     int64_t channels = x->type.shape[1];
     double momentum;
     norm_attrs eps;
-    if (!number_fits(x, "batch_norm", "momentum", o->momentum, 0.1, 1, &momentum) ||
+    if (!value_reserved(x, "batch_norm", o->reserved, sizeof o->reserved) ||
+        !number_fits(x, "batch_norm", "momentum", o->momentum, 0.1, 1, &momentum) ||
         !number_fits(x, "batch_norm", "eps", o->eps, 1e-5, FLT_MAX, &eps.eps))
         return NULL;
     weft_value *y = NULL;
@@ -276,6 +280,7 @@ static bool norm_parameters(weft_value *x, const weft_norm_options *o, int ndim,
                             bool has_bias, weft_value **w, weft_value **b) {
     const weft_init zeros = {WEFT_INIT_ZEROS, 0, 0}, ones = {WEFT_INIT_ONES, 0, 0};
     *w = *b = NULL;
+    if (!value_reserved(x, "options of a norm", o->reserved, sizeof o->reserved)) return false;
     if (o->no_weight && o->weight)
         return value_fail(x, WEFT_ARGUMENT, "no_weight, and an initializer for the weight: only one of them");
     if (o->no_weight) return true;
@@ -357,7 +362,8 @@ weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char 
                            const weft_embedding_options *options) {
     const weft_init normal = {WEFT_INIT_NORMAL, 0, 1};
     weft_value *y = NULL;
-    if (!ids) return NULL;
+    if (!ids || (options && !value_reserved(ids, "embedding", options->reserved, sizeof options->reserved)))
+        return NULL;
     WEFT_SCOPE(ids, name) {
         weft_value *w = parameter_or_else(ids, "weight", 2, (int64_t[]){rows, d},
                                           options ? options->weight : NULL, normal);

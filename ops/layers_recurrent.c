@@ -153,7 +153,8 @@ static weft_value *recurrent_layers(weft_value *x, recurrent_build *b, const cha
     const weft_recurrent *o = b->options;
     if (h_n) *h_n = NULL;
     if (c_n) *c_n = NULL;
-    if (!x || !recurrent_fits(x, b)) return NULL;
+    if (!x || !value_reserved(x, b->kind->name, o->reserved, sizeof o->reserved) || !recurrent_fits(x, b))
+        return NULL;
     weft_value *y = NULL;
     WEFT_SCOPE(x, name) {
         y = o->batch_first ? weft_transpose(x, 0, 1) : x;

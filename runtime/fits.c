@@ -99,6 +99,8 @@ weft_status weft_plan_fits(const weft_plan *plan, const weft_fit_options *option
         return error_set(error, WEFT_ARGUMENT,
                          "weft_plan_fits: a plan is needed, and with a model its options");
     if (!options) options = &none;
+    if (reserved_check(options->reserved, sizeof options->reserved, "weft_fit_options", error))
+        return WEFT_ARGUMENT;
     attempt a = {.plan = plan, .of = options, .words = words_of(options->words)};
     char what[120];
     snprintf(what, sizeof what, "model %.80s", weft_model_name(plan->model));

@@ -15,7 +15,7 @@ static const weft_field fields[] = {
     WEFT_FIELD(weft_comm_options, window_bytes, COUNT, -WEFT_COUNT_MOST, WEFT_COUNT_MOST,
                "8 MiB; of threads no memory",
                "bytes per rank of memory that a machine's ranks share; negative: no such memory"),
-    {.offset = sizeof(weft_comm_options)},
+    WEFT_FIELD_END(weft_comm_options),
 };
 
 const weft_field *weft_comm_fields(void) {

@@ -25,6 +25,17 @@ const char *weft_version(void) {
     return VERSION_TEXT(WEFT_VERSION_MAJOR, WEFT_VERSION_MINOR, WEFT_VERSION_PATCH);
 }
 
+weft_status reserved_check(const uint64_t *reserved, size_t bytes, const char *what, weft_error *error) {
+    for (size_t i = 0; i < bytes / sizeof *reserved; i++)
+        if (reserved[i])
+            return error_set(
+                error, WEFT_ARGUMENT,
+                "%s: words of `reserved` are not 0: set the structure to zeros first, or link the "
+                "later version of Weft that the program was compiled for (this is %s)",
+                what, weft_version());
+    return WEFT_OK;
+}
+
 weft_status error_set(weft_error *error, weft_status status, const char *format, ...) {
     if (!error) return status;
     /* formatted apart, because an argument may be error->text itself */

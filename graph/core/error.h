@@ -13,6 +13,10 @@
 weft_status error_set(weft_error *error, weft_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* WEFT_ARGUMENT where a word at the end of a public structure is not 0 (weft/status.h): reserved_check(
+ * o->reserved, sizeof o->reserved, "weft_fit_options", error). */
+weft_status reserved_check(const uint64_t *reserved, size_t bytes, const char *what, weft_error *error);
+
 /* The caller's error, or `own` where the caller has none; cleared. */
 weft_error *error_here(weft_error *error, weft_error *own);
 

@@ -211,6 +211,8 @@ void *graph_fail(weft_graph *g, weft_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void *value_fail(const weft_value *x, weft_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* reserved_check() of options of a builder. */
+bool value_reserved(const weft_value *x, const char *builder, const uint64_t *reserved, size_t bytes);
 /* Zeroed arrays of at least one element, for as long as the model lives, and in m->scratch; NULL: no
  * memory. */
 void *model_array(weft_model *m, int64_t count, size_t width);

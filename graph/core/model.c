@@ -170,6 +170,11 @@ void *value_fail(const weft_value *x, weft_status status, const char *format, ..
     return NULL;
 }
 
+bool value_reserved(const weft_value *x, const char *builder, const uint64_t *reserved, size_t bytes) {
+    weft_error why;
+    return !reserved_check(reserved, bytes, builder, &why) || value_fail(x, why.status, "%s", why.text);
+}
+
 void *node_fail(weft_model *m, const weft_node *n, weft_status status, const char *format, ...) {
     if (!model_ok(m)) return NULL;
     va_list args;

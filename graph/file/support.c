@@ -19,6 +19,10 @@ weft_status weft_error_io(weft_error *error, const char *path, const char *what,
     return io_fail(error, path ? path : "?", what ? what : "cannot be used", code);
 }
 
+weft_status weft_reserved_check(const uint64_t *reserved, size_t bytes, const char *what, weft_error *error) {
+    return reserved_check(reserved, bytes, what, error);
+}
+
 const char *weft_nearest(const char *word, const char *best, const char *name) {
     nearest near = nearest_to(word ? word : "", word ? strlen(word) : 0);
     if (best) nearest_try(&near, best);

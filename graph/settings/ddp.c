@@ -228,11 +228,14 @@ ddp_attrs ddp_attrs_of(const weft_ddp_options *o) {
 weft_status weft_model_set_ddp(weft_model *m, const char *path, const weft_ddp_options *options) {
     static const weft_ddp_options defaults = {0};
     const weft_ddp_options *o = options ? options : &defaults;
+    weft_error why;
     if (!m) return WEFT_ARGUMENT;
     if (!path) model_fail(m, NULL, WEFT_ARGUMENT, "ddp: a path is needed (\"\": the whole model)");
     if (path && o->wire != WEFT_F32 && o->wire != WEFT_BF16)
         ddp_fail(m, path_plain(path), WEFT_ARGUMENT,
                  "wire must be WEFT_BF16, or 0 to send gradients as they are");
+    if (path && reserved_check(o->reserved, sizeof o->reserved, "weft_ddp_options", &why))
+        ddp_fail(m, path_plain(path), why.status, why.text);
     ddp_attrs attrs = ddp_attrs_of(o);
     if (model_ok(m)) ddp_set(m, path, &attrs);
     return m->error.status;

@@ -151,7 +151,8 @@ weft_status weft_fields_check(const weft_field *fields, const void *options, con
                               weft_error *error) {
     if (!fields || !options || !what)
         return error_set(error, WEFT_ARGUMENT, "weft_fields_check: fields, options and a head are needed");
-    for (const weft_field *f = fields; f->name; f++) {
+    const weft_field *f = fields;
+    for (; f->name; f++) {
         text value = {0};
         bool has_default = f->otherwise && strcmp(f->otherwise, "0");
         if (!weft_field_is_set(f, options) || value_is_valid(f, options)) continue;
@@ -163,7 +164,10 @@ weft_status weft_fields_check(const weft_field *fields, const void *options, con
         free(text_detach(&value));
         return WEFT_ARGUMENT;
     }
-    return WEFT_OK;
+    if (!f->least) return WEFT_OK;
+    size_t reserved = (size_t)f->least;
+    return reserved_check((const void *)((const char *)options + reserved), f->offset - reserved, what,
+                          error);
 }
 
 /* ---- writing ---- */

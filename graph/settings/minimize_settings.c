@@ -246,6 +246,18 @@ static bool schedule_write_all(text *t, weft_graph *g, const weft_optimizer *o) 
 
 /* ---- the builder ---- */
 
+/* Its words `reserved`, and those of its parts. */
+static bool optimizer_reserved(const weft_value *loss, const weft_optimizer *o) {
+    bool is_clear = value_reserved(loss, "weft_optimizer", o->reserved, sizeof o->reserved);
+    for (int i = 0; i < WEFT_MAX_SCHEDULES && is_clear; i++)
+        is_clear =
+            value_reserved(loss, "weft_schedule", o->schedule[i].reserved, sizeof o->schedule[i].reserved);
+    for (int i = 0; o->groups && i < o->n_groups && is_clear; i++)
+        is_clear =
+            value_reserved(loss, "weft_param_group", o->groups[i].reserved, sizeof o->groups[i].reserved);
+    return is_clear;
+}
+
 weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_optimizer *o) {
     if (!loss) return WEFT_ARGUMENT;
     weft_graph *g = loss->node->graph;
@@ -257,6 +269,7 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
                    "minimize: an optimizer with a type is needed: &(weft_optimizer){.type = \"adam\"}");
         return m->error.status;
     }
+    if (!optimizer_reserved(loss, o)) return m->error.status;
     if (!pattern) pattern = "";
     /* The default name: calls with one type and pattern share their optimizer. No name may have a ',' or
      * a space; a pattern with a space matches nothing, which is told when it is compiled. */

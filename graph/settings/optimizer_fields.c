@@ -26,7 +26,7 @@ static const weft_field fields[] = {
 #define FLAG(name)                                WEFT_FIELD(weft_optimizer, name, FLAG, 0, 1, NULL, NULL),
 #define COUNT(name, own)                          WEFT_FIELD(weft_optimizer, name, COUNT, 1, WEFT_COUNT_MOST, NULL, NULL),
 #include "graph/settings/minimize_list.h"
-    {.offset = sizeof(weft_optimizer)},
+    WEFT_FIELD_END(weft_optimizer),
 };
 
 const weft_field *weft_optimizer_fields(void) {

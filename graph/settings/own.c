@@ -362,10 +362,15 @@ own_optimizer *own_optimizer_new(weft_model *m, const weft_optimizer_definition 
 weft_status weft_define_optimizer(weft_model *m, const weft_optimizer_definition *d) {
     const tensor_type type = type_of(WEFT_F32, 1, (int64_t[]){PROBE});
     bool is_flat = false;
+    weft_error why;
     if (!m) return WEFT_ARGUMENT;
     if (!model_ok(m)) return m->error.status;
     if (!d || !d->build) {
         model_fail(m, NULL, WEFT_ARGUMENT, "weft_define_optimizer: a definition with a builder is needed");
+        return m->error.status;
+    }
+    if (reserved_check(d->reserved, sizeof d->reserved, "weft_optimizer_definition", &why)) {
+        model_fail(m, NULL, why.status, "%s", why.text);
         return m->error.status;
     }
     own_optimizer *o = own_optimizer_new(m, d);

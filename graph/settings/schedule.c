@@ -55,7 +55,7 @@ static const weft_field fields[] = {
     ROW(NUMBER, share, CYCLE, FLT_MAX),
     ROW(FLAG, linear, CYCLE, 1),
     ROW(FLAG, three_phase, CYCLE, 1),
-    {.offset = sizeof(weft_schedule)},
+    WEFT_FIELD_END(weft_schedule),
 };
 #undef ROW
 

@@ -51,6 +51,7 @@ typedef struct weft_checkpoint_options {
     bool no_snapshot;    /**< no memory for a copy: each checkpoint is written before begin returns */
     /** Of this folder; release it after the writer is closed. NULL: the writer takes the folder itself. */
     const weft_checkpoint_lock *lock;
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_checkpoint_options;
 /** Its plain fields (field.h). */
 WEFT_API const weft_field *weft_checkpoint_fields(void);

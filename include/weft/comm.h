@@ -80,6 +80,7 @@ typedef struct weft_collective {
     /** What the buffer holds, for messages alone: "net/fc/weight, net/fc/bias and 12 more"; copied, up to 159
      * bytes; NULL: nothing is said. */
     const char *contents;
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_collective;
 
 /** Bytes of scratch that a collective needs in a world of this size. It does not grow beyond 2 Mi elements of
@@ -138,16 +139,18 @@ typedef struct weft_comm_calls {
     /** Writes the ring of the last collectives to an open file; see weft_comm_write_ring(). NULL: it keeps
      * none. */
     bool (*write_ring)(weft_comm *comm, int fd, uint64_t job, uint64_t job_ns);
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_comm_calls;
 
 /** The head of every communicator: a user's own communicator has it first in its structure. */
 struct weft_comm {
-    const weft_comm_calls *calls; /**< what it can do */
-    const char *kind;             /**< "self", "threads", "mpi" */
-    int rank;                     /**< this rank in this group, from 0 */
-    int world;                    /**< ranks in this group */
-    int local_rank;               /**< this rank among those on this machine, from 0 */
-    int local_world;              /**< ranks on this machine */
+    const weft_comm_calls *calls;     /**< what it can do */
+    const char *kind;                 /**< "self", "threads", "mpi" */
+    int rank;                         /**< this rank in this group, from 0 */
+    int world;                        /**< ranks in this group */
+    int local_rank;                   /**< this rank among those on this machine, from 0 */
+    int local_world;                  /**< ranks on this machine */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 };
 /** @} */
 
@@ -215,6 +218,7 @@ typedef struct weft_comm_event {
     uint64_t began_ns;                 /**< when it was first on the stream */
     uint64_t met_ns;                   /**< when all ranks had entered */
     uint64_t finished_ns;              /**< when it had finished */
+    uint64_t reserved[WEFT_RESERVED];  /**< zeros (status.h) */
 } weft_comm_event;
 
 /** The default deadline in seconds. */
@@ -241,6 +245,7 @@ typedef struct weft_comm_options {
     void (*lost)(void *context, const weft_error *error, bool is_found_here);
     /** The first argument of `event` and `lost`. */
     void *event_context;
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_comm_options;
 /** Its plain fields (field.h). */
 WEFT_API const weft_field *weft_comm_fields(void);
@@ -265,7 +270,8 @@ typedef struct weft_launch {
     /** WEFT_MEET_PORT, else MASTER_PORT; the next one where torchrun's agent listens there itself
      * (TORCHELASTIC_USE_AGENT_STORE); 0: unknown */
     int port;
-    const char *token; /**< WEFT_JOB_TOKEN, owned by the environment; NULL: none */
+    const char *token;                /**< WEFT_JOB_TOKEN, owned by the environment; NULL: none */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_launch;
 
 /** Reads from an environment (pass `environ`) how this process was started. `launcher` is "mpi" (OMPI_*,

@@ -79,6 +79,7 @@ typedef struct weft_loader_options {
     const weft_allocator *memory;
     int ahead;   /**< batches that are read ahead; 0: 2; -1: 0, each is read when it is needed */
     int threads; /**< threads that read; 0: 1 */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_loader_options;
 /** Its plain fields (field.h). */
 WEFT_API const weft_field *weft_loader_fields(void);
@@ -112,9 +113,10 @@ WEFT_API double weft_loader_waited(const weft_loader *loader);
 /** When a caller was in weft_loader_next() or weft_loader_set_epoch(). Times are nanoseconds of the monotonic
  * clock, as in weft_node_event. */
 typedef struct weft_loader_event {
-    int64_t batch;        /**< number of the batch in this rank's epoch; -1: an epoch begins */
-    uint64_t began_ns;    /**< when it was called */
-    uint64_t finished_ns; /**< when it returned */
+    int64_t batch;                    /**< number of the batch in this rank's epoch; -1: an epoch begins */
+    uint64_t began_ns;                /**< when it was called */
+    uint64_t finished_ns;             /**< when it returned */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_loader_event;
 /** Calls `event` after each batch that is given and each epoch that is begun, in the caller's thread. NULL
  * switches it off. */

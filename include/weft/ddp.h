@@ -45,6 +45,7 @@ typedef struct weft_ddp_options {
      * by one norm must have the same groups (WEFT_ARGUMENT from weft_compile()): ranks that share gradients
      * would scale them differently. */
     const char *process_group;
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_ddp_options;
 
 /** Makes the parameters under scope `path` that no longer path has claimed one subgraph with these options

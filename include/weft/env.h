@@ -24,6 +24,7 @@ typedef struct weft_allocator {
     /** Bytes that may still be taken, or UINT64_MAX: stores and sessions ask before they allocate (memory.h).
      * NULL: nobody asks. Without an allocator the machine, its control groups and limits are asked. */
     uint64_t (*room)(void *context);
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_allocator;
 
 /** File access. A `file` is a handle of the table's own; every function returns 0 or an errno value. */
@@ -53,7 +54,8 @@ typedef struct weft_io {
     int (*list)(void *context, const char *path, void (*each)(void *to, const char *name), void *to);
     /** How many bytes this process may still write into a folder. NULL: nobody knows. */
     int (*free_bytes)(void *context, const char *path, uint64_t *bytes);
-    void *context; /**< The first argument of each call. */
+    void *context;                    /**< The first argument of each call. */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_io;
 
 /** What the library takes from its host. The structure is copied; the tables that it points to must outlive
@@ -63,7 +65,8 @@ typedef struct weft_env {
     const weft_io *io;               /**< NULL: the operating system's files */
     /** Receives one line without a newline, on any thread. NULL: nothing is logged. */
     void (*log)(void *context, const char *line);
-    void *log_context; /**< The first argument of `log`. */
+    void *log_context;                /**< The first argument of `log`. */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_env;
 
 /** Frees a text that a function of Weft has returned for its caller. NULL is fine. */

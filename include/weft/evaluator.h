@@ -45,7 +45,8 @@ typedef struct weft_view {
     int ndim;         /**< number of axes */
     /** In this batch: the first axis of what has a row for each sample is the number of samples. */
     int64_t shape[WEFT_MAX_NDIM];
-    const void *data; /**< row-major; NULL in `open` */
+    const void *data;                 /**< row-major; NULL in `open` */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_view;
 
 enum { WEFT_MAX_READS = 8 /**< tensors that an evaluator reads */ };
@@ -72,6 +73,7 @@ typedef struct weft_evaluator {
     /** What it reports, so that a misspelt name is found before the first step: the parts, "" for the name
      * alone, up to a NULL. NULL: not known before. */
     const char *const *parts;
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_evaluator;
 /** @} */
 

@@ -43,10 +43,11 @@ typedef enum weft_field_kind {
 
 /** One field of a structure. In every kind 0 (of texts NULL and "") means that the field is not set. */
 typedef struct weft_field {
-    const char *name;         /**< as in the structure; NULL ends a table of at most 64 fields */
-    weft_field_kind kind;     /**< its C type */
-    size_t offset;            /**< in the structure; in the row that ends the table, the structure's size */
-    double least;             /**< the range, for kinds that have one */
+    const char *name;     /**< as in the structure; NULL ends a table of at most 64 fields */
+    weft_field_kind kind; /**< its C type */
+    size_t offset;        /**< in the structure; in the row that ends the table, the structure's size */
+    /** The range, for kinds that have one; in the row that ends the table, where `reserved` lies, or 0. */
+    double least;
     double most;              /**< its other end */
     const char *const *words; /**< the values that it may have, by name; NULL ends them; or NULL */
     unsigned uses;         /**< bits of the table's own meaning: what else depends on it, or who reads it */
@@ -62,12 +63,16 @@ typedef struct weft_field {
         .otherwise = unset, .means = __VA_ARGS__                                                             \
     }
 
+/** The row that ends the table of a structure with words `reserved` (status.h). */
+#define WEFT_FIELD_END(of)                                                                                   \
+    { .offset = sizeof(of), .least = offsetof(of, reserved) }
+
 /** The row of that name; NULL: the table does not have it. */
 WEFT_API const weft_field *weft_field_find(const weft_field *fields, const char *name);
 /** Whether it is set in that structure. False for NULL. */
 WEFT_API bool weft_field_is_set(const weft_field *field, const void *options);
-/** Checks that every field that is set has a value that it may have: WEFT_ARGUMENT names the first that has
- * not. Messages begin with `what`. */
+/** Checks that every field that is set has a value that it may have, and that `reserved` is 0: WEFT_ARGUMENT
+ * names the first that has not. Messages begin with `what`. */
 WEFT_API weft_status weft_fields_check(const weft_field *fields, const void *options, const char *what,
                                        weft_error *error);
 /** Reads fields from a text and keeps those that it does not name: NAME=VALUE, with blanks or commas between;

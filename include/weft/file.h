@@ -47,8 +47,9 @@ typedef struct weft_weights_options {
     /** A parameter that the file lacks keeps its value, and a name that the model does not have is passed
      * over, as in PyTorch with strict=False. Another shape is an error all the same. */
     bool not_strict;
-    int n_renames;              /**< number of renames; 0: none, and `renames` NULL */
-    const weft_rename *renames; /**< n_renames of them; of those that fit a name the first counts */
+    int n_renames;                    /**< number of renames; 0: none, and `renames` NULL */
+    const weft_rename *renames;       /**< n_renames of them; of those that fit a name the first counts */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_weights_options;
 /** What weft_weights_load_with() found. Free the two texts with weft_text_free(). */
 typedef struct weft_weights_report {
@@ -57,6 +58,7 @@ typedef struct weft_weights_report {
     int n_unexpected; /**< names, after renaming, that the model does not have */
     char *missing;    /**< their names as in a file, one a line; "" for none; NULL when memory was out */
     char *unexpected; /**< the same */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_weights_report;
 /** weft_weights_load() with options. `report` may be NULL; it is filled when names are missing or unexpected
  * in a strict load too.

@@ -53,21 +53,23 @@ typedef enum weft_flow_batch {
 
 /** A step of a flow. */
 typedef struct weft_flow_step {
-    const char *graph;     /**< name of the graph that runs; the plan owns it */
-    int repeat;            /**< how many times in a row, from 1 */
-    int accumulate;        /**< micro-batches of each time, on each rank, from 1 */
-    weft_flow_batch batch; /**< which batches it takes; SAME of a graph without inputs */
-    int64_t from;          /**< first iteration that has the step */
-    int64_t to;            /**< the iteration after the last one; INT64_MAX: no end */
+    const char *graph;                /**< name of the graph that runs; the plan owns it */
+    int repeat;                       /**< how many times in a row, from 1 */
+    int accumulate;                   /**< micro-batches of each time, on each rank, from 1 */
+    weft_flow_batch batch;            /**< which batches it takes; SAME of a graph without inputs */
+    int64_t from;                     /**< first iteration that has the step */
+    int64_t to;                       /**< the iteration after the last one; INT64_MAX: no end */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_flow_step;
 /** Writes step 0, 1, ... of the flow that a plan is for to `*step`; false past the end. */
 WEFT_API bool weft_plan_flow(const weft_plan *plan, int index, weft_flow_step *step);
 
 /** A graph that assigns, but that no training runs. */
 typedef struct weft_idle_graph {
-    const char *graph;  /**< its name; the model owns these texts */
-    const char *path;   /**< of a state or parameter that it assigns */
-    const char *reader; /**< another graph, which reads that */
+    const char *graph;                /**< its name; the model owns these texts */
+    const char *path;                 /**< of a state or parameter that it assigns */
+    const char *reader;               /**< another graph, which reads that */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_idle_graph;
 /** Finds graph 0, 1, ... that assigns what another graph reads, minimizes nothing, and is in no flow of the
  * model: a teacher that would never move. (Where there is no flow "train", graphs in train mode are in it.)

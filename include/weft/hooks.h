@@ -78,6 +78,7 @@ typedef struct weft_samples {
     /** The input of the training whose first samples are two rows below, to compare with; NULL: none. They
      * are as large as the images, u8 or f32. */
     const char *real;
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_samples;
 /** Its plain fields but the paths (field.h). */
 WEFT_API const weft_field *weft_samples_fields(void);
@@ -100,6 +101,7 @@ typedef struct weft_early_stop {
     bool max;           /**< it shall grow; else it shall fall */
     int patience;       /**< validations in a row without improvement after which it stops; 0: 3 */
     double min_delta;   /**< an improvement is more than this */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_early_stop;
 /** Stops the training (weft_trainer_stop()) when a metric no longer improves, or is NaN or infinite: as
  * Lightning's EarlyStopping. */
@@ -107,10 +109,11 @@ WEFT_API weft_hook weft_hook_early_stop(const weft_early_stop *options);
 
 /** What weft_hook_best() keeps. */
 typedef struct weft_best {
-    const char *metric;   /**< of the validation */
-    bool max;             /**< the greatest is best; else the least */
-    const char *path;     /**< safetensors */
-    bool optimizer_state; /**< with what weft_session_save() calls training */
+    const char *metric;               /**< of the validation */
+    bool max;                         /**< the greatest is best; else the least */
+    const char *path;                 /**< safetensors */
+    bool optimizer_state;             /**< with what weft_session_save() calls training */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_best;
 /** Saves the weights after each validation whose metric is better than all before it: the file always has the
  * best ones, as MMEngine's save_best. Without optimizer_state it has what validations read: averages of

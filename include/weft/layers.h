@@ -38,6 +38,7 @@ typedef struct weft_linear_options {
     const weft_init *weight;              /**< NULL: uniform within 1/sqrt(in), as torch.nn.Linear */
     const weft_init *bias;                /**< NULL: the same; must be NULL with no_bias */
     weft_parametrization parametrization; /**< 0: none */
+    uint64_t reserved[WEFT_RESERVED];     /**< zeros (status.h) */
 } weft_linear_options;
 
 /** x[..., in] -> [..., out], with parameters weight[out, in] and bias[out]. */
@@ -69,6 +70,7 @@ typedef struct weft_conv {
     int64_t pad_dhw[3];            /**< of a volume, instead of pad */
     int64_t output_padding_dhw[3]; /**< of a volume, instead of output_padding */
     weft_parametrization parametrization; /**< 0: none */
+    uint64_t reserved[WEFT_RESERVED];     /**< zeros (status.h) */
 } weft_conv;
 /** x[N, C, H, W] -> [N, out, H', W'], with parameters weight[out, C/groups, kernel, kernel] and bias[out]. */
 WEFT_API weft_value *weft_conv2d(weft_value *x, const weft_conv *conv, const char *name);
@@ -90,7 +92,8 @@ typedef struct weft_batch_norm_options {
     double eps; /**< added to the variance; 0: 1e-5; WEFT_ZERO (field.h): a true 0 */
     /** Weight of the batch in the running statistics, at most 1; 0: 0.1; WEFT_ZERO: a true 0. */
     double momentum;
-    const weft_init *weight; /**< NULL: ones */
+    const weft_init *weight;          /**< NULL: ones */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_batch_norm_options;
 /** Normalizes each channel of x[N, C], x[N, C, L], x[N, C, H, W] or x[N, C, D, H, W], with parameters weight,
  * bias and state running_mean, running_var, all [C]. A training graph normalizes by the batch and updates the
@@ -104,6 +107,7 @@ typedef struct weft_norm_options {
     bool no_weight;          /**< leave out weight and bias (elementwise_affine or affine = False) */
     bool no_bias;            /**< leave out the bias */
     const weft_init *weight; /**< NULL: ones */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_norm_options;
 /** Normalizes over the last axis, of length d, with parameters weight[d] and bias[d]; eps 1e-5. */
 WEFT_API weft_value *weft_layer_norm(weft_value *x, const char *name, const weft_norm_options *options);
@@ -147,7 +151,8 @@ WEFT_API weft_value *weft_weight_norm(weft_value *v, weft_value *g, int axis);
 
 /** Options of weft_embedding(); NULL or zeroes: torch's defaults. */
 typedef struct weft_embedding_options {
-    const weft_init *weight; /**< NULL: normal(0, 1) */
+    const weft_init *weight;          /**< NULL: normal(0, 1) */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_embedding_options;
 /** ids[...] -> [..., d], with parameter weight[rows, d], as torch.nn.Embedding. */
 WEFT_API weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char *name,
@@ -165,6 +170,7 @@ typedef struct weft_recurrent {
     bool relu;          /**< of weft_rnn() alone: max(x, 0) instead of tanh */
     weft_value *h0;     /**< first states [layers * directions, B, hidden]; NULL: zeros */
     weft_value *c0;     /**< the same of an lstm's second state; an error elsewhere */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_recurrent;
 /** x[T, B, features] -> h[T, B, directions * hidden] of the last layer, as torch.nn.LSTM. *h_n and *c_n
  * (NULL: not wanted) become the states after the last step, [layers * directions, B, hidden]; directions is

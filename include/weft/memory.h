@@ -19,11 +19,12 @@ extern "C" {
 /** How an error calls the options with which a plan would fit, for programs whose users give them by other
  * names. Numbers follow those of the first three. NULL: as in C. */
 typedef struct weft_fit_words {
-    const char *batch;           /**< "batch=" */
-    const char *accumulate;      /**< "accumulate=" */
-    const char *zero;            /**< "zero=" */
-    const char *bf16;            /**< "bf16" */
-    const char *no_memory_check; /**< "no_memory_check" */
+    const char *batch;                /**< "batch=" */
+    const char *accumulate;           /**< "accumulate=" */
+    const char *zero;                 /**< "zero=" */
+    const char *bf16;                 /**< "bf16" */
+    const char *no_memory_check;      /**< "no_memory_check" */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_fit_words;
 
 /** What weft_plan_fits() counts beside the plan, and what it may try. NULL or zeroes: the plan alone. */
@@ -37,6 +38,7 @@ typedef struct weft_fit_options {
     const weft_model *model;
     const weft_compile_options *compile; /**< needed with `model` */
     const weft_fit_words *words;         /**< NULL: as in C */
+    uint64_t reserved[WEFT_RESERVED];    /**< zeros (status.h) */
 } weft_fit_options;
 
 /** Whether a store and a session of the plan fit into what is free now. WEFT_MEMORY says what is needed and

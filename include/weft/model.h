@@ -249,13 +249,14 @@ enum {
 
 /** A parameter or state of a model. */
 typedef struct weft_parameter_info {
-    const char *path;             /**< as in "generator/fc/weight"; the model owns it */
-    bool is_state;                /**< of weft_state() */
-    bool is_frozen;               /**< a parameter that weft_freeze() has excluded */
-    unsigned kinds;               /**< of a parameter: bits WEFT_PARAMS_... by the calls made so far */
-    weft_dtype dtype;             /**< type of an element */
-    int ndim;                     /**< number of axes */
-    int64_t shape[WEFT_MAX_NDIM]; /**< their lengths */
+    const char *path;                 /**< as in "generator/fc/weight"; the model owns it */
+    bool is_state;                    /**< of weft_state() */
+    bool is_frozen;                   /**< a parameter that weft_freeze() has excluded */
+    unsigned kinds;                   /**< of a parameter: bits WEFT_PARAMS_... by the calls made so far */
+    weft_dtype dtype;                 /**< type of an element */
+    int ndim;                         /**< number of axes */
+    int64_t shape[WEFT_MAX_NDIM];     /**< their lengths */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_parameter_info;
 /** Writes parameter or state 0, 1, ... of those whose path matches `pattern` (as of weft_minimize()) to
  * `*info`, in the order in which they were made; false past the end.
@@ -294,6 +295,40 @@ WEFT_API int weft_graph_count(const weft_model *model);         /**< Number of g
 /** Name of graph 0, 1, ... in the order of making; NULL past the end. */
 WEFT_API const char *weft_graph_name(const weft_model *model, int index);
 WEFT_API const char *weft_model_name(const weft_model *model); /**< The name given to weft_model_new(). */
+
+/** Graph 0, 1, ... in the order of making; NULL past the end. */
+WEFT_API weft_graph *weft_model_graph(const weft_model *model, int index);
+
+/** A call of an op in a graph. The model owns it. */
+typedef struct weft_node weft_node;
+/** The node after `node` in a graph, in the order of making; of NULL the first. NULL: `node` is the last.
+ *
+ *     for (const weft_node *n = NULL; (n = weft_graph_node(graph, n));)
+ *         if (weft_node_about(n, &about)) printf("%s in %s\n", about.op, about.scope); */
+WEFT_API const weft_node *weft_graph_node(const weft_graph *graph, const weft_node *node);
+/** What a node is. */
+typedef struct weft_node_info {
+    const char *op;                   /**< its op: "conv2d", as in dumps and docs/ops.md */
+    const char *scope;                /**< path of the scope: "generator/up1"; "" at the top */
+    const char *path;                 /**< of its parameter or state; the name of an input; or NULL */
+    const char *file;                 /**< of the call in the program; NULL: not known */
+    int line;                         /**< in that file, from 1; 0: not known */
+    int n_operands;                   /**< operands: weft_node_operand() */
+    int n_results;                    /**< results: weft_node_result() */
+    bool is_backward;                 /**< of a gradient that weft_gradients() or a compiler has built */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
+} weft_node_info;
+/** Fills `*about`; false for NULL. */
+WEFT_API bool weft_node_about(const weft_node *node, weft_node_info *about);
+/** Operand 0, 1, ...: NULL past the end, and for one that was left out. */
+WEFT_API weft_value *weft_node_operand(const weft_node *node, int index);
+/** Result 0, 1, ...; NULL past the end. */
+WEFT_API weft_value *weft_node_result(const weft_node *node, int index);
+/** The node whose result a value is. */
+WEFT_API const weft_node *weft_value_node(const weft_value *value);
+/** Its attributes as in dumps: "axis=1 keepdim"; "" without any. Free it with weft_text_free(). NULL when
+ * memory is out. */
+WEFT_API char *weft_node_attributes(const weft_node *node);
 
 /** The model as text, one line a node, parameters first; weft_model_parse() reads it back. Free it
  * with weft_text_free(). NULL when memory is out. */

@@ -294,6 +294,7 @@ typedef struct weft_attention_options {
     weft_value *mask;
     double dropout; /**< probability that an element of the softmax is dropped, in training graphs only */
     int64_t window; /**< row i sees keys i - window < j <= i only, which implies `causal`; 0: no window */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_attention_options;
 /** softmax(q k^T scale) v, torch.nn.functional.scaled_dot_product_attention: q [B, H, T, D], k and v
  * [B, H / n, S, D] -> [B, H, T, D]. Each head of k and v is shared by n heads of q that follow one another
@@ -306,6 +307,7 @@ typedef struct weft_rotary_options {
     int64_t offset;   /**< the position of the first row */
     int64_t dims;     /**< rotates the first `dims` columns only, an even number; 0: all */
     bool interleaved; /**< pairs are columns 2 i and 2 i + 1, as in GPT-J; else i and i + dims / 2 */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_rotary_options;
 /** Rotary position embedding of q or k: x[..., T, D], the row is the position. */
 WEFT_API weft_value *weft_rotary(weft_value *x, const weft_rotary_options *options);
@@ -340,6 +342,7 @@ typedef struct weft_window {
     int64_t groups;      /**< channels are cut into so many independent groups; 0: 1 */
     /** Elements added to one side of each axis of a transposed convolution's result; else an error. */
     int64_t output_padding[3];
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_window;
 /** Convolution: x[N, C, H, W] w[out, C/groups, kh, kw] b[out] or NULL -> [N, out, H', W'] */
 WEFT_API weft_value *weft_conv2d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window);
@@ -369,6 +372,7 @@ typedef struct weft_pool {
     bool ceil_mode;   /**< a last window that reaches beyond the padding counts too, if it begins before it */
     bool exclude_pad; /**< averages do not count the padding: count_include_pad=False in PyTorch */
     int64_t divisor;  /**< what averages divide by: divisor_override in PyTorch; 0: the elements counted */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_pool;
 /** The largest element of each window: x[N, C, H, W] -> [N, C, H', W'] */
 WEFT_API weft_value *weft_max_pool2d(weft_value *x, const weft_pool *pool);
@@ -410,6 +414,7 @@ typedef struct weft_interpolation {
     double scale[2];              /**< size of the result: floor(size of x * scale); 0: by size */
     weft_interpolation_mode mode; /**< 0: the nearest element */
     bool align_corners;           /**< bilinear: the middles of the corners coincide; else the corners do */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_interpolation;
 /** An image x[N, C, H, W] or line x[N, C, L] in another size: torch.nn.functional.interpolate. */
 WEFT_API weft_value *weft_interpolate(weft_value *x, const weft_interpolation *options);
@@ -460,6 +465,7 @@ typedef struct weft_loss {
     double p;                    /**< triplet_margin: the norm, 1 or 2; 0: 2 */
     bool swap;       /**< triplet_margin: the negative's distance to the nearer of anchor and positive */
     bool log_target; /**< kl_div: the target is the log of a probability too */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_loss;
 
 /** The mean over rows of -log softmax(logits)[target]. Logits [N, C] and one integer target a row, [N] (not

@@ -122,6 +122,7 @@ typedef struct weft_compile_options {
     /** Nodes run as they were built and derived: the passes simplify, epilogue and fuse do nothing, and clean
      * removes nothing. For tests, and to find out whether one of these passes is to blame. */
     bool unoptimized;
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_compile_options;
 /** Its fields but own_strategy (field.h): "batch=64 zero=1 isa=avx2 guard=spike". */
 WEFT_API const weft_field *weft_compile_fields(void);
@@ -158,6 +159,7 @@ typedef struct weft_memory {
     /** Not in the total: the copy of what this rank writes of a checkpoint, which
      * weft_checkpoint_writer_open() takes of the host for a session on a store of this plan. */
     uint64_t checkpoint;
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_memory;
 /** Sentence 0, 1, ... that the compiler has for the reader of a plan; NULL past the end. The plan owns it.
  * One is of the order of arguments, which C leaves open: in weft_sub(d(a), d(b)) gcc builds d(b) first. Where

@@ -26,6 +26,7 @@ typedef struct weft_plateau {
     double best;      /**< state: the best metric */
     int bad;          /**< state: evaluations in a row without improvement */
     int cooling;      /**< state: evaluations that still are not counted */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_plateau;
 
 /** Takes a metric, and lowers the base learning rate of an optimizer (its name as in weft_optimizer; NULL: of

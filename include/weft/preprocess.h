@@ -25,8 +25,9 @@ typedef struct weft_preprocess_options {
     /** Subtracted from each channel, after swapping, in the images' own units, which are 0 to 255 for u8. */
     double mean[WEFT_PREPROCESS_CHANNELS];
     double std[WEFT_PREPROCESS_CHANNELS]; /**< each channel is divided by it; 0: 1 */
-    int64_t multiple; /**< height and width are filled up to a multiple of it, at the end */
-    double fill;      /**< the value of what is filled up */
+    int64_t multiple;                 /**< height and width are filled up to a multiple of it, at the end */
+    double fill;                      /**< the value of what is filled up */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_preprocess_options;
 /** Its plain fields (field.h). */
 WEFT_API const weft_field *weft_preprocess_fields(void);

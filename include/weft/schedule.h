@@ -69,6 +69,7 @@ typedef struct weft_schedule {
     double share;     /**< ONE_CYCLE: part of the length that leads to `middle`, below 1; 0: 0.3 */
     bool linear;      /**< ONE_CYCLE: lines instead of half cosines */
     bool three_phase; /**< ONE_CYCLE: back to `from` as fast as it came, then to `to` */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_schedule;
 /** Its fields but the milestones (field.h); `uses` has a bit for each kind that reads a field, its number. */
 WEFT_API const weft_field *weft_schedule_fields(void);

@@ -64,6 +64,7 @@ typedef struct weft_stored {
     /** Slots and averages: the path of the parameter or state; numbers of an optimizer: the optimizer's name;
      * else NULL. */
     const char *of;
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_stored;
 /** Writes value 0, 1, ... in the order of weft_store_path() to `*value`; false past the end. */
 WEFT_API bool weft_store_at(const weft_store *store, int index, weft_stored *value);
@@ -223,11 +224,12 @@ WEFT_API weft_status weft_gradient_get(weft_session *session, const char *graph,
 
 /** An input or output of a graph, or a tensor in a file (weft_tensors_at()). */
 typedef struct weft_port {
-    const char *name;             /**< owned by the plan, or the file */
-    weft_dtype dtype;             /**< type of an element */
-    int ndim;                     /**< number of axes */
-    int64_t shape[WEFT_MAX_NDIM]; /**< with the plan's batch */
-    size_t bytes;                 /**< of all elements */
+    const char *name;                 /**< owned by the plan, or the file */
+    weft_dtype dtype;                 /**< type of an element */
+    int ndim;                         /**< number of axes */
+    int64_t shape[WEFT_MAX_NDIM];     /**< with the plan's batch */
+    size_t bytes;                     /**< of all elements */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_port;
 /** Writes input 0, 1, ... of a graph to `*port`; false past the end. */
 WEFT_API bool weft_plan_input(const weft_plan *plan, const char *graph, int index, weft_port *port);
@@ -270,8 +272,9 @@ typedef struct weft_node_event {
     int64_t order;      /**< of the collective that it starts or waits for; -1: not one of this run */
     /** The node waits; with order -1, before it runs, for what an earlier run left in flight. */
     bool is_wait;
-    uint64_t began_ns;    /**< when it began */
-    uint64_t finished_ns; /**< when it had finished */
+    uint64_t began_ns;                /**< when it began */
+    uint64_t finished_ns;             /**< when it had finished */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_node_event;
 /** Calls `event` after each node, in the thread of weft_run(). NULL switches it off; then it costs
  * nothing. */

@@ -31,7 +31,8 @@ typedef struct weft_source {
     /** Writes array k of sample i, row-major, into into[k]. Several threads may call it at a time. On a
      * failure it fills the error (weft_error_set()) and returns its status. */
     weft_status (*read)(void *context, int64_t i, void *const *into, weft_error *error);
-    void *context; /**< the first argument of read */
+    void *context;                    /**< the first argument of read */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_source;
 
 /** Options of weft_source_open(). Each is for the forms that its comment names, and an error with
@@ -58,7 +59,8 @@ typedef struct weft_source_options {
     /** images: where the crop begins, in thousandths of what is left over: 0 the middle, -500 the left, 500
      * the right. */
     int crop_x;
-    int crop_y; /**< images: the same from top to bottom */
+    int crop_y;                       /**< images: the same from top to bottom */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_source_options;
 
 /** Its fields (field.h); `uses` has a bit for each form, in the order of the words of `form`. */

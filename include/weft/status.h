@@ -17,6 +17,12 @@
 extern "C" {
 #endif
 
+/** Structures that a later version may give fields end with so many words `reserved`. A new field takes the
+ * place of one, so sizes and offsets stay: a program that was compiled with older headers runs with a newer
+ * library, and finds zeros in what it does not know. A caller leaves them 0, as all that it does not set; a
+ * call that finds another value is WEFT_ARGUMENT, since the program wants what this library does not have. */
+#define WEFT_RESERVED 8
+
 /** Each status once, with the sentence that a user reads. The numbers are stable. */
 #define WEFT_STATUS_LIST(X)                                                                                  \
     X(OK, 0, "fine")                                                                                         \

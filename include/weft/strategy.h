@@ -55,8 +55,9 @@ typedef struct weft_strategy_call {
     int rank;                /**< this one */
     /** The structure of weft_strategy.fields: what the text gives, and else zeroes. NULL without fields. */
     const void *options;
-    void *context; /**< of the strategy */
-    void *memory;  /**< what weft_strategy_room() takes from */
+    void *context;                    /**< of the strategy */
+    void *memory;                     /**< what weft_strategy_room() takes from */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_strategy_call;
 
 /** Memory for the lists of a weft_distribution: zeros, which live until weft_compile() returns. NULL when
@@ -67,15 +68,17 @@ WEFT_API void *weft_strategy_room(const weft_strategy_call *call, size_t bytes);
 typedef struct weft_strategy_subgraph {
     /** A scope; "": the whole model; "*": each top-level scope with parameters, as without any call. */
     const char *path;
-    weft_ddp_options options; /**< those that are not 0 are set; a process group is in them */
+    weft_ddp_options options;         /**< those that are not 0 are set; a process group is in them */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_strategy_subgraph;
 
 /** A parameter in a bucket. */
 typedef struct weft_bucket_member {
-    const char *path;             /**< "net/fc/weight" */
-    int ndim;                     /**< number of axes */
-    int64_t shape[WEFT_MAX_NDIM]; /**< their lengths */
-    int64_t begin;                /**< its first element in the bucket; gaps between members are zeros */
+    const char *path;                 /**< "net/fc/weight" */
+    int ndim;                         /**< number of axes */
+    int64_t shape[WEFT_MAX_NDIM];     /**< their lengths */
+    int64_t begin;                    /**< its first element in the bucket; gaps between members are zeros */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_bucket_member;
 
 /** A bucket whose gradient a strategy sums by its own nodes. */
@@ -89,6 +92,7 @@ typedef struct weft_bucket {
     /** f32[n]: this rank's part. The parts of all ranks add up to the gradient of the step, whose division by
      * micro-batches and ranks is in it. */
     weft_value *gradient;
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_bucket;
 
 /** What a strategy decides; zeroes decide nothing, so that the options hold. What it points to must live
@@ -123,6 +127,7 @@ typedef struct weft_distribution {
      * nodes on a bucket that ZeRO shards, and state where gradients are f16, whose scale changes between
      * steps. */
     weft_value *(*gradient)(const weft_bucket *bucket);
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_distribution;
 
 /** Within weft_distribution.gradient: the sum of x over the ranks that share the bucket, in the order of the
@@ -165,7 +170,8 @@ typedef struct weft_strategy {
      * rank, ends the opening on all. */
     weft_status (*after_setup_optimizers)(void *context, weft_session *session, weft_store *store,
                                           weft_error *error);
-    void *context; /**< the first argument of the last two; it outlives sessions */
+    void *context;                    /**< the first argument of the last two; it outlives sessions */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_strategy;
 
 /** Opens the world of a strategy: by its connect, with rank and world as `launch` says (NULL: as

@@ -19,6 +19,11 @@ WEFT_API weft_status weft_error_set(weft_error *error, weft_status status, const
  * directory", where `what` is the part in the middle. Returns WEFT_IO. */
 WEFT_API weft_status weft_error_io(weft_error *error, const char *path, const char *what, int code);
 
+/** Checks that the words `reserved` of a structure are 0, for code of your own that takes structures of Weft:
+ * WEFT_ARGUMENT says that `what` was made for a later version. */
+WEFT_API weft_status weft_reserved_check(const uint64_t *reserved, size_t bytes, const char *what,
+                                         weft_error *error);
+
 /** The one of `best` and `name` that a misspelt word is nearer to; NULL: neither is near. Either may be NULL.
  * For "unknown name" errors: begin with NULL, and go through the valid names. */
 WEFT_API const char *weft_nearest(const char *word, const char *best, const char *name);

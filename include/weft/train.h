@@ -41,7 +41,8 @@ typedef struct weft_param_group {
      * Outside of them neither they nor their state change, and norms of clip_norm leave their gradients out,
      * as in PyTorch where .grad is None; their own step counts from `from`. Schedules continue. */
     int64_t from;
-    int64_t to; /**< see `from` */
+    int64_t to;                       /**< see `from` */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_param_group;
 
 /** An optimizer by name, with PyTorch's arguments and defaults. In number fields 0 means the default written
@@ -111,6 +112,7 @@ typedef struct weft_optimizer {
     /** So many good steps in a row double the factor of the loss; 0: 2000. Like loss_scale it is for f16
      * only. */
     int64_t growth_interval;
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_optimizer;
 /** Its plain fields (field.h): "type=adam lr=2e-4 beta1=0.5". Most defaults are those of its type, which the
  * comments above tell. */
@@ -167,6 +169,7 @@ typedef struct weft_update {
     weft_value *weight_decay;              /**< f64[]: of the parameter group */
     weft_value *numbers[WEFT_MAX_NUMBERS]; /**< f64[]: in the order of the definition */
     void *context;                         /**< of the definition; NULL for Weft's own */
+    uint64_t reserved[WEFT_RESERVED];      /**< zeros (status.h) */
 } weft_update;
 
 /** x times a number of an update, f64[], in x's type. */
@@ -182,7 +185,8 @@ typedef struct weft_optimizer_definition {
      * once and hold for parameters of all shapes together; any other update is recorded for each shape among
      * the parameters. */
     void (*build)(weft_update *update);
-    void *context; /**< passed on to `build` */
+    void *context;                    /**< passed on to `build` */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_optimizer_definition;
 
 /** Defines a type of optimizer for weft_minimize() calls of this model. `*definition` is copied.

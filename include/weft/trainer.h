@@ -38,6 +38,7 @@ typedef struct weft_dataset {
     /** The input that each array feeds, in the order of sources and arrays; an entry that is NULL: none.
      * NULL: the names that the sources give. */
     const char *const *names;
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_dataset;
 
 /** A number by its name. */
@@ -51,6 +52,7 @@ typedef struct weft_metrics {
     int n;                   /**< number of metrics */
     const weft_metric *list; /**< n of them, in the order of graphs and outputs; the trainer owns them */
     int64_t samples;         /**< that they are of, on all ranks */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_metrics;
 /** The value of the metric `name`, or NaN when there is none. */
 WEFT_API double weft_metrics_get(const weft_metrics *metrics, const char *name);
@@ -106,6 +108,7 @@ typedef struct weft_hook {
     /** Called once, by weft_trainer_new() when all else is made: what is wrong in names and files is found
      * before the first step. NULL: nothing is looked at. */
     weft_status (*open)(void *self, weft_trainer *trainer, weft_error *error);
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_hook;
 /** @} */
 
@@ -142,6 +145,7 @@ typedef struct weft_trainer_checkpoints {
      * One that resumes has the rates of its checkpoint, which hooks may have lowered; but where it is asked
      * for another one than the training before was, this holds from there on, and the log reports it. */
     const weft_optimizer_lr *rates;
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_trainer_checkpoints;
 /** Its fields but the rates (field.h). */
 WEFT_API const weft_field *weft_trainer_checkpoints_fields(void);
@@ -213,6 +217,7 @@ typedef struct weft_trainer_options {
     const weft_fit_words *fit_words;      /**< for the error that it does not fit: weft_fit_options.words */
     int n_hooks;                          /**< number of hooks */
     const weft_hook *hooks;               /**< in the order in which they are called */
+    uint64_t reserved[WEFT_RESERVED];     /**< zeros (status.h) */
 } weft_trainer_options;
 /** Its plain fields (field.h); `compile` and `checkpoints` have tables of their own. */
 WEFT_API const weft_field *weft_trainer_fields(void);
@@ -259,6 +264,7 @@ typedef struct weft_failed_step {
     int64_t micro_batch; /**< which of that rank's in the step, from 0; -1: not known */
     int64_t samples;     /**< of that micro-batch; 0: not known, or the graph takes no data */
     int64_t row;         /**< whose sample made a bad step: weft_bad_step_row(); -1: not known */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_failed_step;
 /** The step that ended the last weft_trainer_fit() or weft_trainer_train_step(), into `*step` (or NULL).
  * False: no one did. */
@@ -333,6 +339,7 @@ typedef struct weft_progress {
     weft_metrics train;     /**< of the last iteration */
     weft_metrics val;       /**< of the last validation; none before it */
     weft_metrics test;      /**< of the last test; none before it */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_progress;
 /** Where it is: the structure changes as the trainer works. */
 WEFT_API const weft_progress *weft_trainer_progress(const weft_trainer *trainer);

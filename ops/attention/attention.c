@@ -274,6 +274,7 @@ weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v,
     attention_attrs a = {.causal = o.causal || o.window, .scale = o.scale, .window = o.window};
     weft_value *in[] = {q, k, v, o.mask};
     weft_graph *g = q ? q->node->graph : NULL;
+    if (q && !value_reserved(q, "attention", o.reserved, sizeof o.reserved)) return NULL;
     bool drops = g && o.dropout != 0 && !(g->mode == WEFT_EVAL && o.dropout > 0 && o.dropout <= 1);
     a.p = drops ? o.dropout : 0;
     a.key = drops ? random_key(g) : 0;

@@ -105,5 +105,6 @@ weft_value *weft_rotary(weft_value *x, const weft_rotary_options *options) {
                       .offset = o.offset,
                       .dims = o.dims,
                       .interleaved = o.interleaved};
+    if (x && !value_reserved(x, "rotary", o.reserved, sizeof o.reserved)) return NULL;
     return op_value(&weft_op_rotary, 1, &x, &a);
 }

@@ -57,7 +57,9 @@ bool conv_attrs_from(conv_attrs *a, const weft_op *op, weft_value *x, weft_value
         return model_fail(g->model, g, WEFT_SHAPE, "%s: weight %s: it must have %d axes", op->name,
                           TYPE(&w->type), 2 + axes);
     if (!window) window = &defaults;
-    if (!window_fits(op, window, g)) return false;
+    if (!value_reserved(x, op->name, window->reserved, sizeof window->reserved) ||
+        !window_fits(op, window, g))
+        return false;
     *a = (conv_attrs){.groups = window->groups ? window->groups : 1};
     a->kernel.n = a->stride.n = a->pad.n = a->dilation.n = a->output_padding.n = axes;
     for (int i = 0; i < axes; i++) {

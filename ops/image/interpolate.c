@@ -99,6 +99,7 @@ weft_value *weft_interpolate(weft_value *x, const weft_interpolation *options) {
                            .scale_w = o->scale[1],
                            .mode = (int64_t)o->mode,
                            .align_corners = o->align_corners};
+    if (x && !value_reserved(x, "interpolate", o->reserved, sizeof o->reserved)) return NULL;
     if (x && x->type.ndim == 3) return interpolate_line(x, o);
     if (o->size[0] || o->size[1]) a.size = (attr_ints){.n = 2, .v = {o->size[0], o->size[1]}};
     return op_value(&weft_op_interpolate, 1, &x, &a);

@@ -21,6 +21,7 @@ bool pool_attrs_from(pool_attrs *a, const weft_op *op, weft_value *x, const weft
         a->pad.v[i] = p->pad[i];
         dilation[i] = p->dilation[i] ? p->dilation[i] : 1;
     }
+    if (x && !value_reserved(x, op->name, p->reserved, sizeof p->reserved)) return false;
     if (x && (p->kernel[2] || p->stride[2] || p->pad[2] || p->dilation[2]))
         return value_fail(x, WEFT_ARGUMENT,
                           "%s: an image has two axes: leave the third number of each setting 0", op->name);

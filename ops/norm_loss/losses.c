@@ -49,6 +49,7 @@ static const char *excess(const weft_loss *o, unsigned has) {
 bool loss_options(weft_loss *into, const char *loss, weft_value *x, const weft_loss *options, unsigned has) {
     *into = options ? *options : (weft_loss){0};
     const char *name = excess(into, has);
+    if (!value_reserved(x, loss, into->reserved, sizeof into->reserved)) return false;
     if (name) return value_fail(x, WEFT_ARGUMENT, "%s: this loss has no option %s", loss, name);
     if ((int)into->reduction >= WEFT_LOSS_MEAN && into->reduction <= WEFT_LOSS_BATCHMEAN) return true;
     return value_fail(x, WEFT_ARGUMENT, "%s: reduction=%d: it must be one of WEFT_LOSS_MEAN, ...", loss,

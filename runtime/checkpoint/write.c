@@ -114,7 +114,7 @@ static const weft_field fields[] = {
                "how many stay, the newest that are whole"),
     WEFT_FIELD(weft_checkpoint_options, best, COUNT, 1, WEFT_COUNT_MOST, NULL, "step of the best one so far"),
     WEFT_FIELD(weft_checkpoint_options, no_snapshot, FLAG, 0, 1, NULL, "no memory for a copy"),
-    {.offset = sizeof(weft_checkpoint_options)},
+    WEFT_FIELD_END(weft_checkpoint_options),
 };
 
 const weft_field *weft_checkpoint_fields(void) {

@@ -275,7 +275,7 @@ static const weft_field fields[] = {
     WEFT_FIELD(weft_loader_options, ahead, INT, -1, 4096, "2",
                "batches that are read ahead; -1: each when it is asked for"),
     WEFT_FIELD(weft_loader_options, threads, INT, 1, 256, "1", "threads that read"),
-    {.offset = sizeof(weft_loader_options)},
+    WEFT_FIELD_END(weft_loader_options),
 };
 
 const weft_field *weft_loader_fields(void) {

@@ -30,7 +30,7 @@ static const weft_field fields[] = {
                "height and width are filled up to a multiple of it"),
     WEFT_FIELD(weft_preprocess_options, fill, REAL, -FLT_MAX, FLT_MAX, NULL,
                "the value of what is filled up"),
-    {.offset = sizeof(weft_preprocess_options)},
+    WEFT_FIELD_END(weft_preprocess_options),
 };
 
 const weft_field *weft_preprocess_fields(void) {

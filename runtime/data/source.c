@@ -132,7 +132,7 @@ static const weft_field fields[] = {
     WEFT_FIELD(OPTIONS, crop_x, INT, -500, 500, NULL, "where the crop begins: -500 left, 0 middle, 500 right",
                .uses = IMAGES),
     WEFT_FIELD(OPTIONS, crop_y, INT, -500, 500, NULL, "the same from top to bottom", .uses = IMAGES),
-    {.offset = sizeof(OPTIONS)},
+    WEFT_FIELD_END(OPTIONS),
 };
 #undef OPTIONS
 

@@ -31,6 +31,8 @@ static weft_status best_open(void *self, weft_trainer *t, weft_error *error) {
 
 weft_hook weft_hook_best(const weft_best *o) {
     if (!o || !o->metric || !o->path) return hook_refused("best: a metric and a path are needed");
+    if (weft_reserved_check(o->reserved, sizeof o->reserved, "weft_best", NULL))
+        return hook_refused("best: `reserved` is not 0");
     best_weights *b = kit_object(NULL, sizeof *b);
     if (!b) return hook_refused(NULL);
     b->watch = (watch){.name = kit_copy(&b->memory, o->metric), .max = o->max, .best = NAN};

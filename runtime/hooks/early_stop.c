@@ -32,6 +32,8 @@ static weft_status early_stop_open(void *self, weft_trainer *t, weft_error *erro
 
 weft_hook weft_hook_early_stop(const weft_early_stop *o) {
     if (!o || !o->metric) return hook_refused("early stop: a metric is needed");
+    if (weft_reserved_check(o->reserved, sizeof o->reserved, "weft_early_stop", NULL))
+        return hook_refused("early stop: `reserved` is not 0");
     if (o->patience < 0) return hook_refused("early stop: patience must not be negative");
     if (!(o->min_delta >= 0)) return hook_refused("early stop: min_delta must be 0 or more");
     early_stop *s = kit_object(NULL, sizeof *s);

@@ -182,7 +182,7 @@ static const weft_field fields[] = {
     WEFT_FIELD(weft_samples, scale, INT, 1, 64, "1", "pixels, each way, for one of an image"),
     WEFT_FIELD(weft_samples, strip, INT, 2, 20000, NULL, "one picture of the training, with so many rows"),
     WEFT_FIELD(weft_samples, real, TEXT, 0, 0, NULL, "the input whose samples stand below a strip"),
-    {.offset = sizeof(weft_samples)},
+    WEFT_FIELD_END(weft_samples),
 };
 
 const weft_field *weft_samples_fields(void) {

@@ -14,7 +14,7 @@ const weft_field compile_fields[] = {
 #define OPTION(field, kind, values, uses, otherwise, means, ...)                                             \
     {#field, WEFT_FIELD_##kind, offsetof(weft_compile_options, field), values, uses, otherwise, means},
 #include "runtime/plan/compile_list.h"
-    {.offset = sizeof(weft_compile_options)},
+    WEFT_FIELD_END(weft_compile_options),
 };
 
 _Static_assert(sizeof compile_fields / sizeof *compile_fields <= 50,

@@ -78,6 +78,7 @@ static weft_status lower_all(const weft_plateau *p, weft_store *store, const cha
 weft_status weft_plateau_step(weft_plateau *p, weft_store *store, const char *optimizer, double metric,
                               weft_error *error) {
     if (!p || !store) return error_set(error, WEFT_ARGUMENT, "plateau: a plateau and a store are needed");
+    if (reserved_check(p->reserved, sizeof p->reserved, "weft_plateau", error)) return WEFT_ARGUMENT;
     const char *why = broken(p);
     if (why) return error_set(error, WEFT_ARGUMENT, "plateau: %s", why);
     return lower_all(p, store, optimizer, count(p, metric), error);

@@ -350,7 +350,8 @@ weft_status weft_weights_load_with(weft_store *store, const char *path, const we
     if (report) *report = found;
     if (!store || !path)
         return error_set(error, WEFT_ARGUMENT, "weft_weights_load: a store and a path are needed");
-    if (store_check_parameters(store, path, error) || safetensors_open(&file, path, &store->env, error))
+    if (reserved_check(o->reserved, sizeof o->reserved, "weft_weights_options", error) ||
+        store_check_parameters(store, path, error) || safetensors_open(&file, path, &store->env, error))
         return error->status;
     bool failed = rename_all(&file, o, error) || weights_collect(&w, store, true, path, error) ||
                   check(&w, &file, o, &found, error) || load_all(store, &w, &file, &found.n_loaded, error);

@@ -12,7 +12,9 @@ static weft_status check_list(int n, const void *list, const char *field, const 
 }
 
 static weft_status check_dataset(const weft_dataset *d, const char *field, weft_error *error) {
-    if (check_list(d->n, d->sources, field, "sources", error)) return error->status;
+    if (weft_reserved_check(d->reserved, sizeof d->reserved, "weft_dataset", error) ||
+        check_list(d->n, d->sources, field, "sources", error))
+        return error->status;
     for (int i = 0; i < d->n; i++)
         if (!d->sources[i])
             return kit_fail(error, WEFT_ARGUMENT, "trainer: %s is %d, and source %d is NULL", field, d->n, i);
@@ -21,11 +23,14 @@ static weft_status check_dataset(const weft_dataset *d, const char *field, weft_
 
 static weft_status check_hooks(const weft_trainer_options *o, weft_error *error) {
     if (check_list(o->n_hooks, o->hooks, "n_hooks", "hooks", error)) return error->status;
-    for (int i = 0; i < o->n_hooks; i++)
+    for (int i = 0; i < o->n_hooks; i++) {
         if (!o->hooks[i].at)
             return kit_fail(error, o->hooks[i].name ? WEFT_ARGUMENT : WEFT_MEMORY,
                             "trainer: hook %d could not be made: %s", i,
                             o->hooks[i].name ? o->hooks[i].name : "out of memory");
+        if (weft_reserved_check(o->hooks[i].reserved, sizeof o->hooks[i].reserved, "weft_hook", error))
+            return WEFT_ARGUMENT;
+    }
     return WEFT_OK;
 }
 
@@ -37,6 +42,8 @@ static weft_status check_evaluators(const weft_trainer_options *o, weft_error *e
             return kit_fail(error, list[i].name ? WEFT_ARGUMENT : WEFT_MEMORY,
                             "trainer: evaluator %d could not be made: %s", i,
                             list[i].name ? list[i].name : "out of memory");
+        if (weft_reserved_check(list[i].reserved, sizeof list[i].reserved, "weft_evaluator", error))
+            return WEFT_ARGUMENT;
         for (int k = 0; k < i; k++)
             if (strcmp(list[i].name, list[k].name) == 0)
                 return kit_fail(error, WEFT_NAME, "trainer: two evaluators are called %.80s", list[i].name);

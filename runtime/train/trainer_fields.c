@@ -25,7 +25,7 @@ static const weft_field trainer_fields[] = {
     WEFT_FIELD(OF, no_capture, FLAG, 0, 1, NULL, "a GPU's launches are made node by node"),
     WEFT_FIELD(OF, own_guard, FLAG, 0, 1, NULL, "the guard is what compile.guard says, 0 too"),
     WEFT_FIELD(OF, skip_bad_steps, COUNT, 1, WEFT_COUNT_MOST, NULL, "bad steps that are skipped in a row"),
-    {.offset = sizeof(OF)},
+    WEFT_FIELD_END(OF),
 };
 #undef OF
 
@@ -41,7 +41,7 @@ static const weft_field checkpoints_fields[] = {
                "failures in a row that end the training; -1: none does"),
     WEFT_FIELD(OF, resume, TEXT, 0, 0, NULL, "a checkpoint, a folder of them, or auto"),
     WEFT_FIELD(OF, no_snapshot, FLAG, 0, 1, NULL, "no memory for a copy"),
-    {.offset = sizeof(OF)},
+    WEFT_FIELD_END(OF),
 };
 #undef OF
 

@@ -201,6 +201,21 @@ TEST(the_row_that_ends_a_table_has_the_size_of_the_structure) {
     }
 }
 
+/* What a program sets that was compiled for a later version: any word of `reserved`. */
+TEST(a_field_of_a_later_version_is_refused) {
+    static unsigned char structure[ROOM];
+    for (const struct table *t = tables; t < tables + TABLES; t++)
+        for (int word = 1; word <= WEFT_RESERVED; word++) {
+            weft_error e = {0};
+            memset(structure, 0, sizeof structure);
+            CHECK(!weft_fields_check(t->fields(), structure, "options", &e));
+            structure[t->bytes - (size_t)word * sizeof(uint64_t) + 3] = 1;
+            CHECK_SAYS(weft_fields_check(t->fields(), structure, "options", &e) == WEFT_ARGUMENT &&
+                           strstr(e.text, "options: words of `reserved` are not 0"),
+                       "%s: '%s'", t->name, e.text);
+        }
+}
+
 /* As a program may fill it: the numbers next to the range. */
 static bool put_wrong(const weft_field *f, bool is_above, unsigned char *structure) {
     double number = is_above ? f->most + 1 : f->least == 1 ? -1 : f->least - 1; /* never 0 */
@@ -317,6 +332,6 @@ SUITE("fields",
       {T(each_field_is_read_and_written_alone), T(all_fields_of_a_structure_are_one_text),
        T(a_table_names_each_field_once), T(each_field_refuses_what_it_may_not_be),
        T(a_zero_that_stands_for_another_default_is_refused),
-       T(the_row_that_ends_a_table_has_the_size_of_the_structure),
+       T(the_row_that_ends_a_table_has_the_size_of_the_structure), T(a_field_of_a_later_version_is_refused),
        T(a_structure_with_a_number_outside_its_range_is_refused), T(a_table_that_is_too_long_is_refused),
        T(a_text_says_what_it_cannot_mean), T(a_zero_in_a_text_is_a_true_zero)})

@@ -435,6 +435,12 @@ static void reach(kit *k, weft_value *p) {
 
 static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
 
+static void never_built(weft_update *update) {
+    (void)update;
+}
+
+#define LATER .reserved = {0, 1} /* a program that was compiled for a later version */
+
 /* clang-format off */
 #define CALLS(X)                                                                                                       \
     /* a NULL where a value is needed, and no error before it */                                                       \
@@ -624,6 +630,27 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(uniform_empty,     weft_random_uniform(k->g, 0, NULL, 0, 0),  "low 0 must be below high 0")                      \
     X(normal_minus,      weft_random_normal(k->g, 0, NULL, 0, -1),  "std -1 must not be negative")                     \
     X(cast_type,         weft_cast(k->x, (weft_dtype)-1),           "not an element type")                                 \
+    /* fields of a later version */                                                                                    \
+    X(later_linear, weft_linear(k->x, 2, "l", &(weft_linear_options){LATER}), "linear: words of `reserved` are not 0") \
+    X(later_conv, CONV(.out = 2, .kernel = 1, LATER), "conv2d: words of `reserved` are not 0") \
+    X(later_line, LINE(.out = 2, .kernel = 1, LATER), "conv1d: words of `reserved` are not 0") \
+    X(later_window, WINDOW(LATER), "conv2d: words of `reserved` are not 0") \
+    X(later_pool, POOL(.kernel = {2, 2}, LATER), "max_pool2d: words of `reserved` are not 0") \
+    X(later_volume_pool, weft_avg_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {2, 2, 2}, LATER}), "avg_pool2d: words of `reserved` are not 0") \
+    X(later_resize, RESIZE(.size = {8, 8}, LATER), "interpolate: words of `reserved` are not 0") \
+    X(later_lstm, LSTM(.hidden = 6, LATER), "lstm: words of `reserved` are not 0") \
+    X(later_attention, ATTENTION(LATER), "attention: words of `reserved` are not 0") \
+    X(later_rotary, ROTARY(LATER), "rotary: words of `reserved` are not 0") \
+    X(later_batch_norm, NORM(LATER), "batch_norm: words of `reserved` are not 0") \
+    X(later_layer_norm, weft_layer_norm(k->x, "n", &(weft_norm_options){LATER}), "options of a norm: words of `reserved` are not 0") \
+    X(later_embedding, weft_embedding(weft_cast(k->x, WEFT_I64), 3, 4, "e", &(weft_embedding_options){LATER}), "embedding: words of `reserved` are not 0") \
+    X(later_loss, weft_mse(k->x, k->x, &(weft_loss){LATER}), "mse: words of `reserved` are not 0") \
+    X(later_ddp, TRAIN("net", ADAM); DDP(LATER), "weft_ddp_options: words of `reserved` are not 0") \
+    X(later_optimizer, TRAIN("net", ADAM, LATER), "weft_optimizer: words of `reserved` are not 0") \
+    X(later_schedule, TRAIN("net", ADAM, STEP(LATER)), "weft_schedule: words of `reserved` are not 0") \
+    X(later_group, TRAIN("net", ADAM, GROUPS({"*bias", LATER})), "weft_param_group: words of `reserved` are not 0") \
+    X(later_own, weft_define_optimizer(k->m, &(weft_optimizer_definition){.type = "later", .build = never_built, LATER}), "weft_optimizer_definition: words of `reserved` are not 0") \
+    X(later_compile, TRAIN("net", ADAM); COMPILE(LATER), "compile: words of `reserved` are not 0") \
     /* parameters */                                                                                                   \
     X(init_zeros,        INIT(0),                                   NULL)                                              \
     X(init_forgotten,    INIT(.a = 0.5),                            "zeros and ones read neither a nor b")             \

@@ -8,6 +8,7 @@
 #include "runtime/passes/passes.h"
 #include "support/example.h"
 #include "support/locale.h"
+#include "support/models/random_model.h"
 #include "support/test.h"
 #include "weft/weft.h"
 
@@ -76,6 +77,56 @@ TEST(a_model_reads_back_to_the_same_text) {
     CHECK_TEXT(weft_model_error(m)->text, "");
     round_trip(m);
     weft_model_free(m);
+}
+
+/* The next line of a dump that is a node's, without results and operands: "add() in net"; their numbers. */
+static const char *next_node(const char *at, char *call, size_t room, int *n_operands, int *n_results) {
+    for (; *at; at += strcspn(at, "\n") + 1) {
+        if (*at != '%' && strncmp(at, "minimize(", 9)) continue;
+        size_t length = strcspn(at, "\n"), open = strcspn(at, "("), close = strcspn(at, ")"), begin = open;
+        while (begin && at[begin - 1] != ' ') begin--;
+        *n_results = *n_operands = 0;
+        for (size_t i = 0; i < begin; i++) *n_results += at[i] == '%';
+        for (size_t i = open + 1; i < close; i++) *n_operands += at[i] == ',' || i == open + 1;
+        snprintf(call, room, "%.*s(%.*s", (int)(open - begin), at + begin, (int)(length - close), at + close);
+        return at + length + 1;
+    }
+    return NULL;
+}
+
+/* From outside a graph is what its dump says, node by node, and operands are results of nodes before. */
+TEST(a_walk_over_nodes_is_the_dump) {
+    for (int seed = 0; seed < 20; seed++) {
+        test_random r = {(uint64_t)seed};
+        weft_model *m = seed ? random_model(&r, 1) : example();
+        char *dump = weft_model_text(m), call[2000], line[2000];
+        const char *at = dump;
+        weft_node_info n;
+        int operands, results, nodes = 0;
+        for (int i = 0; weft_model_graph(m, i); i++)
+            for (const weft_node *node = NULL; (node = weft_graph_node(weft_model_graph(m, i), node));) {
+                NEED(weft_node_about(node, &n));
+                for (int k = 0; k < n.n_results; k++)
+                    CHECK(weft_value_node(weft_node_result(node, k)) == node);
+                CHECK(!weft_node_result(node, n.n_results) && !weft_node_operand(node, n.n_operands));
+                if (!strcmp(n.op, "parameter")) {
+                    CHECK(weft_value_of(weft_model_graph(m, i), n.path) == weft_node_result(node, 0));
+                    continue;
+                }
+                char *attributes = weft_node_attributes(node);
+                snprintf(call, sizeof call, "%s()%s%s%s%s%s", n.op, *attributes ? " " : "", attributes,
+                         *n.scope ? " in " : "", n.scope, n.is_backward ? " bwd" : "");
+                NEED((at = next_node(at, line, sizeof line, &operands, &results)) != NULL);
+                CHECK_TEXT(line, call);
+                CHECK(operands == n.n_operands && results == n.n_results);
+                weft_text_free(attributes);
+                nodes++;
+            }
+        CHECK(nodes > 5 && !next_node(at, line, sizeof line, &operands, &results));
+        weft_text_free(dump);
+        weft_model_free(m);
+    }
+    CHECK(!weft_graph_node(NULL, NULL) && !weft_node_about(NULL, NULL) && !weft_value_node(NULL));
 }
 
 /* In what builders made the only unused numbers are those of parameter nodes, made in order: they come back.
@@ -368,9 +419,9 @@ TEST(texts_in_a_model_are_printable) {
     weft_model_free(m);
 }
 
-SUITE("text", {T(a_model_reads_back_to_the_same_text), T(numbers_of_parameters_come_back),
-               T(every_pass_on_a_graph_leaves_text_that_reads_back), T(every_stage_of_a_plan_reads_back),
-               T(plans_read_back_cannot_be_compiled_again),
+SUITE("text", {T(a_model_reads_back_to_the_same_text), T(a_walk_over_nodes_is_the_dump),
+               T(numbers_of_parameters_come_back), T(every_pass_on_a_graph_leaves_text_that_reads_back),
+               T(every_stage_of_a_plan_reads_back), T(plans_read_back_cannot_be_compiled_again),
                T(layouts_places_buckets_and_fused_bodies_read_back), T(each_broken_rule_has_its_message),
                T(strings_with_quotes_and_percent_signs_survive), T(a_comma_locale_changes_nothing),
                T(signatures_make_nodes_with_layouts), T(errors_of_hostile_texts_are_plain),

@@ -4,14 +4,18 @@
   declared   each function of include/weft, as the compiler reads them, is in a library; libweft_mpi has weft_comm_mpi alone,
              libweft_ucx weft_comm_ucx, libweft_train those of OF_TRAIN
   static     libweft.a defines these names and no other global one; so do libweft_train.a, libweft_mpi.a and libweft_ucx.a
+  kept       tests/rules/abi.txt has each of these names, and the size of each structure: a program that was compiled with the headers of
+             this list finds them (weft/status.h says how a structure gets a field). --write makes it
   shared     libweft.so the same; its soname has the version of weft/api.h, and it needs no MPI, no UCX, no CUDA library, no Graphviz
 
-    check_exports.py PREFIX [--cc gcc] [--no-shared]
+    check_exports.py PREFIX [--cc gcc] [--no-shared] [--write]
 """
 import argparse
+import difflib
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 OF_MPI = {"weft_comm_mpi"}
@@ -34,8 +38,7 @@ def output_of(*command):
 def declared(prefix, cc, headers=("",)):
     """Functions that headers with these ends declare, without the macros of here.h. Bodies, and what is not Weft's, are left out."""
     text, ours = [], False
-    preprocessed = output_of(cc, "-E", "-DWEFT_HERE_H", "-I", prefix / "include", prefix / "include/weft/weft.h")
-    for line in preprocessed.splitlines():
+    for line in preprocess(prefix, cc).splitlines():
         mark = re.match(r'# \d+ "([^"]*)"', line)
         if mark:
             ours = "/weft/" in mark[1] and mark[1].endswith(tuple(headers))
@@ -45,6 +48,31 @@ def declared(prefix, cc, headers=("",)):
     while re.search(r"\{[^{}]*\}", text):
         text = re.sub(r"\{[^{}]*\}", "", text)
     return set(re.findall(r"\b(weft_\w+)\s*\(", text))
+
+
+def preprocess(prefix, cc):
+    return output_of(cc, "-E", "-DWEFT_HERE_H", "-I", prefix / "include", prefix / "include/weft/weft.h")
+
+
+def sizes(prefix, cc):
+    """What the compiler says of each structure that a program can make: "weft_feed 24"."""
+    names = sorted(set(re.findall(r"\} (weft_\w+);", re.sub(r"typedef enum \w+\s*\{[^}]*\} \w+;", "", preprocess(prefix, cc)))))
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "sizes.c")
+        source.write_text('#include "weft/weft.h"\n#include <stdio.h>\nint main(void) {\n' +
+                          "".join(f'    printf("{n} %zu\\n", sizeof({n}));\n' for n in names) + "}\n")
+        output_of(cc, "-I", prefix / "include", source, "-o", source.with_suffix(""))
+        return output_of(source.with_suffix("")).splitlines()
+
+
+def check_kept(names, structures, write):
+    kept = Path(__file__).with_name("abi.txt")
+    lines = ["functions"] + sorted(names) + ["sizes of structures, in bytes"] + structures
+    if write:
+        kept.write_text("\n".join(lines) + "\n")
+    for line in difflib.unified_diff(kept.read_text().splitlines(), lines, n=0, lineterm=""):
+        if line[:3] not in ("---", "+++", "@@ "):
+            tell("tests/rules/abi.txt", f"{'lacks' if line[0] == '+' else 'has'} {line[1:]} (--write makes it anew)")
 
 
 def defined(library, *options):
@@ -78,6 +106,7 @@ def main():
     options.add_argument("prefix", type=Path)
     options.add_argument("--cc", default="cc")
     options.add_argument("--no-shared", action="store_true")
+    options.add_argument("--write", action="store_true")
     o = options.parse_args()
     names = declared(o.prefix, o.cc)
     if len(names) < 100:
@@ -94,6 +123,7 @@ def main():
         if not o.no_shared:
             compare(shared, defined(shared, "-D"), wanted)
             check_shared(shared, version)
+    check_kept(names, sizes(o.prefix, o.cc), o.write)
     print("\n".join(wrong) if wrong else f"{len(names)} functions are declared and exported, nothing else")
     return 1 if wrong else 0
 

@@ -53,6 +53,8 @@ import guide  # noqa: E402: what follows the guides reads their edits
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
 SHELL = ("graphtool ", "mpirun ")  # how lines begin that are for it
 LONG = ("distribution", "ddp", "training", "mmengine") if "WEFT_TEST_QUICK" in os.environ else ()  # pages whose shell lines take a while
+EMULATED = "QEMU_MODEL" in os.environ  # an older processor, played by qemu: nothing that trains
+TRAINS = re.compile(r"\b(train|bench|trace|eval|calibrate|launch|quickstart|ckpt)\b")  # or reads what a training wrote
 NO_MPI = "no MPI\n"  # what mpirun of tests/docs/*_text.sh prints where there is none
 PROLOGUE = '#include "weft/weft.h"\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
 
@@ -187,8 +189,8 @@ def check_lines(page, compiler):
         made += "".join(f"    {{{json.dumps(text)}, line_{n}{k:03}}},\n" for k, (n, text) in enumerate(c)) + "};\n"
         (compiler.folder / "lines.h").write_text(made)
         compiler.compile(name, frame.read_text(), is_cpp=False)
-    if page.stem in LONG:
-        print(f"{name}: its shell lines do not run with WEFT_TEST_QUICK")
+    if page.stem in LONG or EMULATED:
+        print(f"{name}: its shell lines do not run {'under qemu' if EMULATED else 'with WEFT_TEST_QUICK'}")
     elif start.is_file() and compiler.o.graphtool:
         made = "".join(f"echo '{name}:{n}'\n{text}\n" for n, text in sorted(sh))
         (compiler.folder / "lines.sh").write_text(start.read_text() + made)
@@ -247,6 +249,9 @@ def check_commands(page, compiler, folder, library):
             else:
                 runs[-1][1].append(line)
         for command, shown in runs:
+            if EMULATED and TRAINS.search(command):
+                print(f"{place}: does not run under qemu: {command}")
+                continue
             printed = compiler.run(place, "bash", "-c", before + command, folder=folder)
             if printed is not None and printed != NO_MPI:
                 check_shown(place, words[1], shown, printed.splitlines())

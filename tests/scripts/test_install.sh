@@ -52,6 +52,13 @@ for name in "${packages[@]}"; do
     quietly make -C "$work/$name" WEFT=$name TRAIN=${name/weft/weft-train} CC="${CC-cc} $flags" CXX="${CXX-c++} $flags"
     (cd "$work/$name" && ./line line.bin && ./line_cpp && ./batches)
 done
+say "a header with a field more in each structure, and Python"
+cp -r "$prefix/include" "$work/later"
+sed -i 's/uint64_t reserved\[WEFT_RESERVED\]/uint64_t later, reserved[WEFT_RESERVED - 1]/' "$work"/later/weft/*.h
+quietly ${CC-cc} $flags -I "$work/later" "$root"/tests/consumer/{line,own_names}.c -L "$library" -lweft -o "$work/later/line"
+(cd "$work/later" && ./line)
+[[ -n $flags ]] || "$root/tests/consumer/binding.py" "$prefix" "$library/libweft.so" "${CC-cc}"
+
 [[ $(pkg-config --static --libs weft) == *-lprotobuf-c* ]] || { echo "pkg-config --static leaves something out"; exit 1; }
 
 # What bash would offer behind these words, the last of which is being typed.

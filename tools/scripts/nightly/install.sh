@@ -2,6 +2,7 @@
 # root, debootstrap and a network, and are skipped otherwise; so is the case of clang without clang. Sourced by nightly.sh.
 #   subproject  as part of another project (add_subdirectory, FetchContent) the whole library is built and used
 #   unpacked    Debian packages, unpacked into an empty folder, are as good a prefix as `cmake --install` makes
+#   later       the library with a field more in each structure: a program that was compiled with the headers of before runs with it
 #   clang       clang builds everything without a warning; suites of kernels, and what is installed, are as good as GCC's
 #   quickstart  in a fresh root, from a fresh clone: the first command of README.md, with less steps; it installs no MPI
 #   tests       the second one, tools/test.sh
@@ -11,6 +12,7 @@ source tools/scripts/debian_root.sh
 install_cases() {
     echo subproject
     echo unpacked
+    echo later
     echo clang
     local release
     for release in $(debian_releases); do
@@ -40,6 +42,20 @@ install_unpacked() {
     for package in "$folder"/build/debs/*.deb; do dpkg-deb -x "$package" "$folder/unpacked"; done
     tests/rules/check_exports.py "$folder/unpacked/usr"
     tests/scripts/test_install.sh "$folder/unpacked/usr" ""
+}
+
+install_later() {
+    local tree=$folder/later
+    install_build
+    rm -rf "$tree" "$folder/prefix"
+    cmake --install "$folder/build" --prefix "$folder/prefix"
+    gcc -I "$folder/prefix/include" tests/consumer/{line,own_names}.c -L "$folder/build" -lweft -o "$folder/line"
+    mkdir -p "$tree"
+    git ls-files -z | xargs -0 cp --parents -t "$tree"
+    sed -i 's/uint64_t reserved\[WEFT_RESERVED\]/uint64_t later, reserved[WEFT_RESERVED - 1]/' "$tree"/include/weft/*.h
+    ! cmp -s "$tree/include/weft/plan.h" include/weft/plan.h
+    (cd "$tree" && cmake --preset release -DWEFT_TESTS=OFF -DWEFT_CUDA=OFF && cmake --build build/release --target weft_shared)
+    (cd "$folder" && LD_LIBRARY_PATH=later/build/release ./line)
 }
 
 install_clang() {
