@@ -49,6 +49,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/scripts"))
 import guide  # noqa: E402: what follows the guides reads their edits
+from links import broken_links  # noqa: E402
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
 SHELL = ("graphtool ", "mpirun ")  # how lines begin that are for it
@@ -265,24 +266,9 @@ def check_outputs(compiler, folder):
         check_commands(page, compiler, folder, "onednn" + version[1] if version else "")
 
 
-def anchors(page):
-    """What GitHub calls the page's headings."""
-    heads = re.findall(r"^#+ (.*)$", re.sub(r"(?ms)^```.*?^```", "", page.read_text()), re.M)
-    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
-
-
 def check_links(page):
-    is_code = False
-    for number, line in enumerate(page.read_text().splitlines(), 1):
-        is_code ^= line.startswith("```")
-        for target, anchor in [] if is_code else re.findall(r"(?:\]\(|src=\")([^)#\s\"]*)(?:#([^)\s\"]+))?", line):
-            to, place = page.parent / target if target else page, f"{page.relative_to(ROOT)}:{number}"
-            if "://" in target:
-                continue
-            if not to.exists():
-                tell(place, f"a link to {target}, which is not there")
-            elif anchor and anchor not in anchors(to):
-                tell(place, f"a link to {target}#{anchor}: {to.name} has no such heading")
+    for number, text in broken_links(page):
+        tell(f"{page.relative_to(ROOT)}:{number}", text)
 
 
 def check_ops(graphtool):

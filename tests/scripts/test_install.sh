@@ -89,6 +89,12 @@ check_manual() {
     if command -v zsh >/dev/null; then zsh -n "$prefix/share/zsh/site-functions/_graphtool"; fi
 }
 
+say "documents"
+documents=$prefix/share/doc/weft
+python3 "$root/tests/scripts/links.py" "$documents"
+! grep -rlE '\]\((\.\./)*(graph|ops|dist|runtime|tools|tests)/' "$documents" || { echo "links into the sources are installed"; exit 1; }
+quietly ${CC-cc} -std=c11 $flags "$documents/examples/gan.c" $(pkg-config --cflags --libs weft-train-static) -o "$work/gan"
+
 say "programs"
 if [[ -x $prefix/bin/graphtool ]]; then
     check_manual
