@@ -270,8 +270,8 @@ weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v, bool cau
     return weft_attention_with(q, k, v, &(weft_attention_options){.causal = causal, .scale = scale});
 }
 
-/* As of weft_dropout, no node draws in an eval graph. A mask that is NULL because of an earlier error is no
- * danger: after that error no node is made. */
+/* As of weft_dropout, no node draws in an eval graph. A mask that is NULL because of an earlier error does
+ * no harm: after that error no node is made. */
 weft_value *weft_attention_with(weft_value *q, weft_value *k, weft_value *v,
                                 const weft_attention_options *options) {
     weft_attention_options o = options ? *options : (weft_attention_options){0};

@@ -66,7 +66,7 @@ weft_hook weft_hook_plateau(const char *metric, const char *optimizer, const wef
     p->watch.name = kit_copy(&p->memory, metric);
     p->optimizer = kit_copy(&p->memory, optimizer);
     state_get(p);
-    p->kept[BEST] = (weft_kept){p->watch.name, &p->state[BEST]}; /* of this metric: another one begins anew */
+    p->kept[BEST] = (weft_kept){p->watch.name, &p->state[BEST]}; /* of this metric: another begins again */
     p->kept[BAD] = (weft_kept){"bad", &p->state[BAD]};
     p->kept[COOLING] = (weft_kept){"cooling", &p->state[COOLING]};
     return hook_made((weft_hook){.name = "plateau",

@@ -54,7 +54,7 @@ for name in "${packages[@]}"; do
 done
 [[ $(pkg-config --static --libs weft) == *-lprotobuf-c* ]] || { echo "pkg-config --static leaves something out"; exit 1; }
 
-# What bash would offer behind these words, the last of which is being typed.
+# What bash would offer after these words, the last of which is being typed.
 offered() {
     COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
     _graphtool
