@@ -12,7 +12,7 @@ the tables that it left in DIR, also where it was cut, and table tells how many 
 (gpu_losses.py) tells whether both engines compute the same. measure: each run is a process and gives one line of
 FILE, in the order of STAGES; one that fails, is cut by its limit or has no time left gives a line with `error`. table
 names every planned run that has no figure, and why (gpu_runs.py). device_mib is the most that the device was short of
-during a run, by nvidia-smi every 100 ms, less what it was short of before: context and libraries included, the same
+during a run, by nvidia-smi every 100 ms, less what it had before: context and libraries included, the same
 measure for both. cpu rehearses with small sizes.
 """
 import argparse
@@ -323,7 +323,7 @@ def parse_args(argv=None):
     p = argparse.ArgumentParser(description="Weft beside PyTorch on one GPU.")
     p.add_argument("what", choices=("calibrate", "losses", "measure", "table", "worst"))
     p.add_argument("names", nargs="*", metavar="name",
-                   help=f"the file, but for calibrate; cases of {', '.join(CASES)} (all)")
+                   help=f"the file, except for calibrate; cases of {', '.join(CASES)} (all)")
     p.add_argument("--build", default="build/gpu")
     p.add_argument("--seconds", type=float, default=240)
     p.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -335,7 +335,7 @@ def parse_args(argv=None):
     args.file = args.names[0] if args.names else None
     for case in args.cases:
         if case not in CASES:
-            p.error(f"'{case}' is none of {', '.join(CASES)}")
+            p.error(f"'{case}' is not one of {', '.join(CASES)}")
     args.cases = args.cases or list(CASES)
     return args
 

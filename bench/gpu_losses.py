@@ -50,7 +50,7 @@ LIMITS = {
 
 # ------------------------------------------------------------------------------ comparing
 def difference(a, b):
-    """Relative; infinite where either is no number."""
+    """Relative; infinite where either is not a number."""
     if not (math.isfinite(a) and math.isfinite(b)):
         return math.inf
     return abs(a - b) / max(abs(a), abs(b)) if a != b else 0.0
@@ -216,7 +216,7 @@ def weft_command(args, run):
 
 
 def steps_of(line):
-    """bench's {name: losses} as [losses of a step], names in order; nan for null, its word for what is no number."""
+    """bench's {name: losses} as [losses of a step], names in order; nan for null, its word for what is not a number."""
     series = [[math.nan if v is None else v for v in values] for _, values in sorted(line["losses"].items())]
     return [list(step) for step in zip(*series)]
 
@@ -268,7 +268,7 @@ class TorchRuns:
 
 
 def losses(args):
-    """The file is begun anew: what an earlier call found says nothing about this one."""
+    """The file is begun again: what an earlier call found says nothing about this one."""
     args.end = gpu_runs.Budget(args.seconds, [])
     weft, on_cpu, torch = plan_of(args.cases, args.device)
     open(args.file, "w").close()
@@ -287,7 +287,7 @@ def losses(args):
 
 
 def report(runs):
-    """0 when all ran and all agree; what does not is told with case, step and values."""
+    """0 when all ran and all agree; what does not is reported with case, step and values."""
     wrong = [c for c in comparisons(runs) if is_wrong(c)]
     for case, one, other, which, (_, step, a, b) in wrong:
         print(f"gpu_compare.py: {case}: losses differ at step {step + 1}: {run_name(one)} has {a:.7g}, "
@@ -300,4 +300,4 @@ def add_options(p):
     p.add_argument("--seed", type=int, default=1, help="losses: of weights, batches and latents")
     p.add_argument("--full", action="store_true", help="losses: gpt2_124m as large as on a GPU in a rehearsal too")
     p.add_argument("--spoil", choices=("weight", "rate"),
-                   help="losses: PyTorch begins or learns a little otherwise, so that it must fail (torch_losses.py)")
+                   help="losses: PyTorch begins or learns a little differently, so that it must fail (torch_losses.py)")

@@ -13,7 +13,7 @@ TO_MS = {"nsecond": 1e-6, "ns": 1e-6, "usecond": 1e-3, "us": 1e-3, "msecond": 1,
 
 
 def launches(lines):
-    """{ID: {"name": ..., metric: value}} from ncu's table, which stands behind what the program prints."""
+    """{ID: {"name": ..., metric: value}} from ncu's table, which stands after what the program prints."""
     table = [line for line in lines if line.startswith('"')]
     found = {}
     for row in csv.DictReader(table):

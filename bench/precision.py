@@ -5,7 +5,7 @@
 
 Each model of the zoo is trained for N steps (200) from the same start on the same data, in f32 and in each dtype. Shown
 is the mean of each loss over the last quarter of the steps, and how far it is from f32's; 2% is the limit, beyond which the
-exit status is 1. A second f32 training whose seed differs says how much of that is luck. The data can be learned but for
+exit status is 1. A second f32 training whose seed differs says how much of that is luck. The data can be learned except for
 a share of noise, so that losses do not go to zero, where 2% would be nothing. --options go to graphtool train as they are
 (--options "--threads 2"). Needs numpy, graphtool and weft-zoo; files lie in out/bench/precision.
 """

@@ -5,7 +5,7 @@
 
 Runs the commands at the same time and appends one line to FILE: the first command's JSON with the KEY=VALUE pairs
 in it, `all_ms` (each command's median_ms), median_ms their mean, and `others`: what other processes used before
-and after, in CPUs' worth of work. Above 0.1 that is told: such a time lies. A command that prints no JSON (the
+and after, in CPUs' worth of work. Above 0.1 that is reported: such a time lies. A command that prints no JSON (the
 second rank of a world) is fine, as long as the first does. Exit status: 1 when a command failed.
 """
 import json

@@ -333,7 +333,7 @@ def parse_args(argv=None):
     a.small = a.small or a.device == "cpu"
     for word, known in [(c, CASES) for c in a.cases] + [(m, MODES) for m in a.modes]:
         if word not in known:
-            p.error(f"'{word}' is none of {', '.join(known)}")
+            p.error(f"'{word}' is not one of {', '.join(known)}")
     if a.steps < 1 or a.warmup < 0 or a.batch < 0:
         p.error("steps must be at least 1, warmup and batch at least 0")
     return a

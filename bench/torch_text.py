@@ -7,7 +7,7 @@ compared with.
 
 The rate rises over --warmup steps and falls by half a cosine to 0, as `graphtool train --schedule cosine,warmup=N`.
 write makes initial weights with Weft's names, for `graphtool train --weights`. train begins with them. A sample is a
-window of ctx bytes and the byte behind each; windows do not overlap, their order is random in each epoch, and a last
+window of ctx bytes and the byte after each; windows do not overlap, their order is random in each epoch, and a last
 smaller batch is left out, as in Weft. The last line is JSON: the mean loss of all windows of VAL.txt.
 """
 import argparse
@@ -28,7 +28,7 @@ def network(o):
 
 
 def windows(path, ctx):
-    """inputs [n, ctx], and the targets behind them"""
+    """inputs [n, ctx], and the targets after them"""
     text = torch.from_numpy(np.fromfile(path, np.uint8).astype(np.int64))
     n = (len(text) - 1) // ctx
     return text[:n * ctx].reshape(n, ctx), text[1:n * ctx + 1].reshape(n, ctx)

@@ -1,4 +1,5 @@
-# install.cmake - what `cmake --install` copies: headers, the libraries, the CMake package, files for pkg-config, programs.
+# install.cmake - what `cmake --install` copies: headers, the libraries, the CMake package, files for pkg-config, programs,
+# documents.
 # Six components: library, train, mpi and ucx (the shared libraries), dev (what a compiler needs), tools.
 #
 # Everything installed finds its neighbours by where it lies itself: a prefix may be moved.
@@ -18,8 +19,15 @@ weft_install_library(library weft)
 foreach(component train ${WEFT_WAYS})
     weft_install_library(${component} weft_${component})
 endforeach()
-install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev FILES_MATCHING PATTERN "*.h")
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
+install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
+        FILES_MATCHING PATTERN "*.h" PATTERN "README.md")
+
+# ---- documents and examples, whose links lead to the installed headers ----
+set(documents ${PROJECT_BINARY_DIR}/documents)
+file(RELATIVE_PATH headers ${CMAKE_INSTALL_FULL_DOCDIR} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+install(CODE "execute_process(COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DTO=${documents} -DHEADERS=${headers}
+                              -P ${PROJECT_SOURCE_DIR}/cmake/documents.cmake COMMAND_ERROR_IS_FATAL ANY)" COMPONENT dev)
+install(DIRECTORY ${documents}/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
 
 # ---- CMake: find_package(weft) ----
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/weft)

@@ -1,5 +1,5 @@
 # tests.cmake - the tests: each tests/*/test_*.c is a CUnit suite and a process of its own; scripts beside them start programs.
-# `tools/test.sh` runs each once, in the build where it finds most: the suites under the sanitizers, but for those of
+# `tools/test.sh` runs each once, in the build where it finds most: the suites under the sanitizers, except for those of
 # RELEASE_SUITES; scripts in the release build. In a build, what belongs to it has the label `home`, and the target of that
 # name builds what it needs. `quick`: what `tools/test.sh --quick` runs of the release build; `sample`: what runs again as on
 # older processors (WEFT_TEST_ISA), the cheap ones of the suites that ask the processor. `tools/nightly.sh suites` runs all
@@ -179,6 +179,7 @@ endif()
 add_test(NAME check_settings COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/rules/check_settings.py)
 add_test(NAME check_models COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/rules/check_models.py)
 add_test(NAME check_style COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/rules/check_style.py)
+add_test(NAME check_words COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/rules/check_words.py)
 add_test(NAME check_clock COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/rules/check_clock.py)
 add_test(NAME test_bench COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/scripts/test_bench.py)
 add_test(NAME check_rows COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/rules/check_rows.py)
@@ -241,7 +242,7 @@ foreach(name ${RELEASE_SUITES})
     endif()
 endforeach()
 set(sample test_golden_ops test_goldens test_layouts test_worlds_memory test_compile test_sums test_reduced test_options)
-set(quick ${SANITIZED_SUITES} test_simd_sweep test_goldens test_worlds_bits check_style check_includes check_symbols check_rows check_settings check_models check_clock)
+set(quick ${SANITIZED_SUITES} test_simd_sweep test_goldens test_worlds_bits check_style check_words check_includes check_symbols check_rows check_settings check_models check_clock)
 foreach(label home quick sample)
     set_property(TEST ${${label}} APPEND PROPERTY LABELS ${label})
     foreach(name ${${label}})

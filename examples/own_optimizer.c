@@ -1,4 +1,4 @@
-/* own_optimizer.c - an optimizer of one's own: Signum (Bernstein et al., arXiv 1802.04434), defined by a
+/* own_optimizer.c - an optimizer of your own: Signum (Bernstein et al., arXiv 1802.04434), defined by a
  * builder.
  *
  *     weft-own-optimizer MODEL     trains a line by it, writes MODEL (model.bin), and trains the loaded

@@ -1,4 +1,4 @@
-/* own_strategy.c - a strategy of one's own: PowerSGD (Vogels et al., 2019, arXiv 1905.13727), and buckets
+/* own_strategy.c - a strategy of your own: PowerSGD (Vogels et al., 2019, arXiv 1905.13727), and buckets
  * of its own.
  *
  *     mpirun -n 2 weft-own-strategy     trains a network with and without it, and tells losses and bytes

@@ -41,7 +41,7 @@ static weft_value *mean_of(weft_value *x) {
     return weft_mean(x, WEFT_ALL, false);
 }
 
-/* What the critic minimizes but for the penalty: mean D(fake) - mean D(real). */
+/* What the critic minimizes except for the penalty: mean D(fake) - mean D(real). */
 static weft_value *score_distance(weft_value *fake, weft_value *real, const zoo_options *o) {
     weft_value *of_fake = mean_of(wgan_critic(fake, o));
     return weft_sub(of_fake, mean_of(wgan_critic(real, o)));

@@ -44,7 +44,7 @@ static uint64_t bytes_of(const attempt *a, const weft_compile_options *how) {
     return bytes;
 }
 
-/* With 1/32 to spare, since another plan leaves other free blocks behind when it is compiled; an allocator of
+/* With 1/32 to spare, since another plan leaves other free blocks when it is compiled; an allocator of
  * the program knows its room. */
 static bool try_way(attempt *a, const weft_compile_options *how, const char *name, uint64_t *bytes) {
     size_t n = strlen(a->ways);

@@ -1,7 +1,7 @@
 /* strategy.c - the strategy of a plan: finds it by its name, asks it once for data, and puts these where
  * the options of weft_compile and weft_model_set_ddp are. So the passes know options alone, and there is
- * one way to spread a training, however it was chosen. What an option says explicitly and the strategy says
- * otherwise is an error. */
+ * one way to spread a training, however it was chosen. An option that contradicts the strategy is an error.
+ * */
 #define _GNU_SOURCE /* environ */
 #include "runtime/strategy.h"
 

@@ -6,7 +6,7 @@
 
 #include "runtime/plan/program.h"
 
-/* Strategies that Weft brings (strategies.c), written as a user's; the one without a name is behind the
+/* Strategies that Weft brings (strategies.c), written as a user's; the one without a name is after the
  * last. */
 extern const weft_strategy strategies[];
 

@@ -9,10 +9,10 @@ Usage: tools/dev.sh COMMAND [ARGUMENT]...
   test [SUITE...]    that, then these suites (test_tools or tools), or all of them
   asan [SUITE...]    the same under AddressSanitizer and UBSan, in build/asan
   debug              an unoptimized build, in build/debug
-  check              what reads the sources alone: style, includes, lists, rows (two seconds; before every commit)
+  check              what reads the sources alone: style, words, includes, lists, rows (a few seconds; before every commit)
   format [FILE...]   clang-format, on the files that git says changed unless named; not on tables that are made
   docs               writes what is made of lists: lines of here.h and train.h, docs/ops.md, tables in docs/
-  pictures           writes the pictures in docs/ anew
+  pictures           writes the pictures in docs/ again
 Example: tools/dev.sh asan tools
 END
 }
@@ -60,7 +60,7 @@ asan)
     ;;
 check)
     mkdir -p build
-    for rule in style rows includes settings models clock; do
+    for rule in style words rows includes settings models clock; do
         python3 tests/rules/check_$rule.py >build/check.txt || { cat build/check.txt; exit 1; }
     done
     ;;
@@ -73,7 +73,6 @@ docs)
     tests/rules/check_rows.py --write
     build release graphtool weft-zoo >/dev/null
     build/release/graphtool ops --markdown -o docs/ops.md
-    tools/scripts/manual.py build/release/graphtool docs/graphtool.md
     tools/scripts/estimates.py build/release/graphtool build/release/weft-zoo docs/cuda.md
     ;;
 pictures)

@@ -29,7 +29,7 @@ usage() {
     cat <<'END_OF_TEXT'
 Usage: tools/gpu.sh [OPTION]...
 Builds with CUDA in build/gpu, runs the tests of a real GPU, compares losses with PyTorch's, calibrates, measures
-beside PyTorch and profiles. Writes to $OUT (out/gpu), eight files at most but for --only with all parts: summary.md,
+beside PyTorch and profiles. Writes to $OUT (out/gpu), eight files at most except for --only with all parts: summary.md,
 build.log, tests.log, losses.log, calibrate.log, bench.jsonl, bench.log, profile.log, sanitizer.log.
 
       --budget=S     seconds in all (520)
@@ -40,8 +40,8 @@ build.log, tests.log, losses.log, calibrate.log, bench.jsonl, bench.log, profile
                      calibration, no sanitizer
   -h, --help         this text
 
-The limits of the chosen parts add up to the budget. A part that fails, is cut by its limit or is left out for want of
-time is named in summary.md, and the status is 1; so it is if tests ran no test (label gpu), or all were skipped.
+The limits of the chosen parts add up to the budget. A part that fails, is cut by its limit or is left out as time is
+up is named in summary.md, and the status is 1; so it is if tests ran no test (label gpu), or all were skipped.
 
 PyTorch's Python: $WEFT_TORCH_PYTHON, or the first of out/torch, ~/torch and python3 that can import torch.
 A machine without Weft's libraries and without a network: run tools/gpu_carry.sh elsewhere and bring .gpu_carry/.
@@ -172,7 +172,7 @@ end_warm() {
     warm=
 }
 
-# run_part NAME LIMIT: tools/gpu_part.sh NAME, ended at the limit; it is told a little less, to end itself.
+# run_part NAME LIMIT: tools/gpu_part.sh NAME, ended at the limit; it gets a little less, to end itself.
 run_part() {
     local name=$1 limit=$2 log=$out/$1.log status=0
     echo "== $name (at most $limit s)"

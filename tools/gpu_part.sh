@@ -48,7 +48,7 @@ bench() {
 }
 
 # ---- compute-sanitizer
-# What initcheck finds is told and decides nothing: a library may read padding that it left unwritten.
+# What initcheck finds is reported and decides nothing: a library may read padding that it left unwritten.
 deciding=(memcheck racecheck) tools=("${deciding[@]}" initcheck) models=(gpt2 convnet dcgan28)
 
 # has_own_races LOG: racecheck reports races in kernels of cuBLASLt and cuDNN, whose barriers it does not know (and

@@ -33,7 +33,7 @@ ranks        release  graphtool           200     20       a rank of two is kill
 ranks_ucx    release  graphtool           100     20       the same without MPI, over UCX, and ranks without shared memory
 ranks_local  release  graphtool           100     20       the same over Unix sockets, for ranks of one machine without MPI or UCX
 meet         asan     test_meet           1000000 20000    strange greetings, random and half right, keep no rank out, and none is let in
-resume       release  graphtool           60        5        trainings of two ranks, one or all killed while they write checkpoints, go on in 1, 2, 3 and 4
+resume       release  graphtool           60        5        trainings of two ranks, one or all killed while they write checkpoints, continue in 1, 2, 3 and 4
 models       release  model_cases         200000  4000     random trainings of every op against PyTorch, with a table of op, layout and route
 processors   release  graphtool           38      1        suites that ask the processor, under qemu-x86_64 as Nehalem and as Haswell, a suite and a model a seed
 aarch64      release  graphtool           3       1        compiled for arm64 and run by qemu: the consumer, a training beside this processor's, the suites
@@ -54,7 +54,7 @@ usage() {
     cat <<'END'
 Usage: tools/nightly.sh PART [OPTION]...
   --cases N     how far to go, over all calls: N seeds instead of the part's own number
-  --seed S      begin anew at this seed
+  --seed S      begin again at this seed
   --minutes M   stop after M minutes (default 60)
   --fresh       forget earlier calls
   --folder F    what is kept between calls (default build/nightly/PART)

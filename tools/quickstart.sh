@@ -29,7 +29,7 @@ while true; do
 done
 (($# == 0)) || { echo "quickstart.sh: unknown argument '$1'; see --help" >&2; exit 2; }
 
-# A terminal shows the build on one line, [312/621]; a log has every fiftieth step, and all that is no step.
+# A terminal shows the build on one line, [312/621]; a log has every fiftieth step, and all that is not a step.
 build() {
     if [[ -t 1 ]]; then
         cmake --build build/release --target "$@"

@@ -7,7 +7,7 @@
 
 /* ns, monotonic, without the time in which this process did not run, as when its job is suspended: other
  * ranks, which were stopped with it, are not late for that. A second in which nobody asks counts as such a
- * stop: who waits by it asks more often. */
+ * stop: a waiting rank asks more often. */
 uint64_t clock_now(void);
 /* The same for handlers of signals: without a lock, but it does not notice a stop by itself. */
 uint64_t clock_peek(void);

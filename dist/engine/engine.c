@@ -132,7 +132,7 @@ static void work_off(engine *e) {
         if (!op) continue;
         weft_status status = run_op(e, op, &error);
         if (status && e->t->calls->withdraw) e->t->calls->withdraw(e->t);
-        if (status == WEFT_PEER && !e->is_passed_on) tell_lost(e, &error, true); /* no memory is no loss */
+        if (status == WEFT_PEER && !e->is_passed_on) tell_lost(e, &error, true); /* no memory is not a loss */
         if (status && e->is_passed_on) look_for_lost(e);
         pthread_mutex_lock(&e->lock);
         if (e->failure.status) e->heard_from = -1; /* the caller's reason came first: that one is sent */

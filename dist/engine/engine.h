@@ -123,8 +123,8 @@ typedef struct engine {
     ring_record *ring; /* [RING_RECORDS], by number; see ring.c for who writes what */
     char host[RING_HOST];
     /* ---- the engine's thread's alone ---- */
-    bool is_passed_on;  /* the failure was told by another rank or the caller, not found here */
-    int heard_from;     /* the rank that told it; -1: none did */
+    bool is_passed_on;  /* the failure was reported by another rank or the caller, not found here */
+    int heard_from;     /* the rank that reported it; -1: none did */
     int missing;        /* the rank that is reported as missing, here or by another rank; -1: none */
     peer *peers;        /* [world] */
     range *work, *dest; /* [world] each: of the current round, see cut_round */

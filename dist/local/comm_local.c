@@ -20,7 +20,7 @@ enum { PACKET = 1 << 16 /* bytes, at most */, SECRET = 16, OTHER_FILES = 64 };
 #define LEAVE_NS      5000000000u /* how long leaving waits for the others */
 #define HELLO_SECONDS 5.0         /* how long a connection may say nothing */
 
-/* What a rank gives in the meeting: who knows its secret is of the job. */
+/* What a rank gives in the meeting: whoever knows its secret belongs to the job. */
 typedef struct local_card {
     unsigned char secret[SECRET];
     socklen_t bytes;
@@ -302,7 +302,7 @@ static const char *local_ending(transport *t, int rank) {
 
 /* ---- leaving ---- */
 
-/* Whether all have left, too; those who do not know it yet are sent that this rank does. */
+/* Whether all have left, too; this rank informs those that do not know it yet. */
 static bool all_leave(local_transport *l) {
     bool all = true;
     for (int i = 0; i < l->t.world; i++) {

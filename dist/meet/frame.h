@@ -87,11 +87,11 @@ size_t meet_introduction_write(const meet_introduction *i, unsigned char into[ME
 /* False when the bytes are not exactly an introduction. */
 bool meet_introduction_read(const unsigned char *bytes, size_t n, meet_introduction *i);
 
-/* Adds a card to a table at `at`; returns the place behind it. */
+/* Adds a card to a table at `at`; returns the place after it. */
 size_t meet_table_add(unsigned char *table, size_t at, const void *card, size_t bytes);
 /* Bytes of a table of so many ranks at most. */
 size_t meet_table_most(int world);
-/* The card of a rank; NULL when the bytes are no table of `world` ranks. */
+/* The card of a rank; NULL when the bytes are not a table of `world` ranks. */
 const unsigned char *meet_table_card(const unsigned char *table, size_t n, int world, int rank,
                                      size_t *bytes);
 

@@ -202,7 +202,7 @@ static attempt next_frame(meeting *m, uint64_t until_ns, char missing[TEXT], wef
         error_set(error, WEFT_PEER, "rank %d: rank 0 ended before all ranks had met", rank);
     else
         error_set(error, WEFT_PEER, "rank %d: not all ranks have met within %.1f s; missing: %s", rank,
-                  m->options.deadline_seconds, *missing ? missing : "not told by rank 0");
+                  m->options.deadline_seconds, *missing ? missing : "not reported by rank 0");
     return OVER;
 }
 

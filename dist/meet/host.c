@@ -19,7 +19,7 @@
 
 enum { STRANGERS = 64, SAID_MOST = 20, NAMED_MOST = 16, WHERE = 64, TEXT = 400 };
 enum { INBOX = MEET_HEAD + MEET_INTRODUCTION_MOST, OUTBOX = 1024 };
-#define STRANGER_NS 5000000000u /* a connection that is no rank yet lasts so long */
+#define STRANGER_NS 5000000000u /* a connection that is not a rank yet lasts so long */
 #define TELL_NS     1000000000u /* between two notes to the ranks on who is missing */
 #define FLUSH_NS    5000000000u /* for the last words of a round */
 
@@ -27,7 +27,7 @@ typedef enum guest_state { FREE, CLAIMS, PROVED, SEATED } guest_state;
 
 struct guest {
     guest_state state; /* FREE: there is no connection */
-    int fd, rank;      /* fd: -1 for a rank that has told why it fails, and left; rank: when SEATED */
+    int fd, rank;      /* fd: -1 for a rank that has said why it fails, and left; rank: when SEATED */
     int at;            /* among what is polled; -1: it is not */
     bool has_part;     /* its part of this round is in `part` */
     uint64_t since_ns, n_in, n_out;
@@ -205,7 +205,7 @@ static size_t awaited(const guest *g, uint32_t *kind, size_t *n) {
     return meet_head_read(g->inbox, MEET_INTRODUCTION_MOST, kind, n) ? MEET_HEAD + *n : 0;
 }
 
-/* Whoever closes its end, or says more than it should. A rank that told why it fails keeps its seat, as its
+/* Whoever closes its end, or says more than it should. A rank that said why it fails keeps its seat, as its
  * reason is its part. */
 static void leaves(meeting *m, guest *g, const char *stranger) {
     char why[100];
@@ -252,7 +252,7 @@ static bool is_stranger(const guest *g) {
     return g->state == CLAIMS || g->state == PROVED;
 }
 
-/* Who gives up its place first: who has proved nothing, then who came first. */
+/* Which guest gives up its place first: one that has proved nothing, then the one that came first. */
 static bool leaves_before(const guest *a, const guest *b) {
     return a->state != b->state ? a->state == CLAIMS : a->since_ns < b->since_ns;
 }
@@ -308,7 +308,7 @@ static void say_own(const char *what, int code, char why[TEXT]) {
     snprintf(why, TEXT, "%s: %s%s", what, errno_show(code).text, is_limit ? " (ulimit -n)" : "");
 }
 
-/* Connections that are no rank yet end soon, and make room; without them nothing will. */
+/* Connections that are not ranks yet end soon, and make room; without them nothing will. */
 static void take_connections(meeting *m, char why[TEXT]) {
     guest *oldest;
     for (int i = 0; i < 2 * STRANGERS; i++) {

@@ -43,7 +43,7 @@ weft_status meet_listen(const weft_launch *l, int *listener, weft_error *error) 
     snprintf(port, sizeof port, "%d", l->port);
     int code = getaddrinfo(l->address, port, &hints, &found);
     if (code)
-        return error_set(error, WEFT_NAME, "rank 0: MASTER_ADDR '%s' is no address: %s", SHOW(l->address),
+        return error_set(error, WEFT_NAME, "rank 0: MASTER_ADDR '%s' is not an address: %s", SHOW(l->address),
                          gai_strerror(code));
     for (const struct addrinfo *a = found; a && *listener < 0; a = a->ai_next) {
         *listener = listen_at(a);

@@ -1,10 +1,10 @@
 /* meet.h - how ranks meet without MPI: rank 0 listens at MASTER_ADDR and MASTER_PORT, the others connect, and
- * each ends with what all ranks told of themselves (their cards). dist/meet/frame.h has what is said.
+ * each ends with what all ranks say of themselves (their cards). dist/meet/frame.h has what is said.
  *
- * Who does not prove the job's token is refused before anything it sends is read further; without a token
- * only connections from this machine are taken. A stranger costs the meeting one of a few places, for a few
- * seconds, and a line of env.log; a rank that does not come costs it the deadline, and is named. Everything
- * happens in the calling thread, without signals or state outside the struct. */
+ * A connection that does not prove the job's token is refused before anything it sends is read further;
+ * without a token only connections from this machine are taken. A stranger costs the meeting one of a few
+ * places, for a few seconds, and a line of env.log; a rank that does not come costs it the deadline, and is
+ * named. Everything happens in the calling thread, without signals or state outside the struct. */
 #ifndef WEFT_DIST_MEET_MEET_H
 #define WEFT_DIST_MEET_MEET_H
 
@@ -42,7 +42,7 @@ typedef struct meeting {
 void meet_begin(meeting *m, const meet_options *options);
 
 /* A round: gives a card of at most MEET_CARD_MOST bytes and waits for those of all ranks. The first round
- * connects; all ranks call it equally often. A rank that cannot go on gives the reason `why` instead of
+ * connects; all ranks call it equally often. A rank that cannot continue gives the reason `why` instead of
  * NULL, for which it needs no memory (rank 0 does): then the round fails with it on all ranks, on the others
  * with WEFT_IO. WEFT_PEER when ranks are missing at the deadline (they are named), WEFT_ARGUMENT when there
  * is no address or the token is not that of rank 0. */

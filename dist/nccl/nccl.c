@@ -1,4 +1,4 @@
-/* nccl.c - ranks with one GPU each, over NCCL. Sums and moves go on the caller's stream (nccl/move.c). Host
+/* nccl.c - ranks with one GPU each, over NCCL. Sums and moves run on the caller's stream (nccl/move.c). Host
  * memory goes through a control communicator of the same ranks; a failure of either one is a failure of both
  * (nccl/comm.c). */
 #include "dist/nccl/comm.h"

@@ -36,9 +36,9 @@ __device__ static inline void narrow(float x, __nv_bfloat16 *to) {
     *to = __float2bfloat16_rn(x);
 }
 
-/* Leaves go on a stack. Leaf number r is added to as many partial sums as r + 1 has trailing zero bits (a
- * binary counter), and the rest is joined from the right at the end. A is the type of the sum, W that of the
- * others' contributions; rounds_own: the wire is bf16. */
+/* Leaves are pushed on a stack. Leaf number r is added to as many partial sums as r + 1 has trailing zero
+ * bits (a binary counter), and the rest is joined from the right at the end. A is the type of the sum, W that
+ * of the others' contributions; rounds_own: the wire is bf16. */
 template <class T, class W, class A>
 static __global__ void sum_tree(T *into, const W *from, size_t stride, size_t count, int world, int own, int rounds_own) {
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x) {

@@ -23,8 +23,8 @@ typedef struct share_options {
     const weft_env *env;  /* its log gets one line per machine */
     int64_t window_bytes; /* of weft_comm_options */
     const int *ranks;     /* [local_world]: ranks in the world of this machine's ranks, in their order */
-    /* Gathers parts[local_world] of `bytes` bytes each among them, with a deadline; this rank's own is filled
-     * in. `what` names the call in messages. */
+    /* Gathers parts[local_world] of `bytes` bytes each among them, with a deadline; that of this rank is
+     * filled in. `what` names the call in messages. */
     weft_status (*gather)(transport *t, const char *what, void *parts, size_t bytes, weft_error *error);
     share_part *parts; /* [local_world]: room, so that a rank without memory can say so */
 } share_options;

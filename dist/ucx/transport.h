@@ -29,7 +29,7 @@ struct ucx_transport {
     double deadline_seconds;
     int64_t window_bytes;
     bool is_left_open;   /* after a failure nothing is freed: UCX may still write into the buffers */
-    bool is_closing;     /* connections that end are no failures any more */
+    bool is_closing;     /* connections that end are not failures any more */
     ucs_status_t broken; /* of a transfer that failed; UCS_OK: none */
     uint64_t broken_ns;
     ucp_context_h context;

@@ -97,7 +97,7 @@ static double shared_mib(void) {
     return statvfs("/dev/shm", &s) ? -1 : (double)s.f_bavail * (double)s.f_frsize / (1 << 20);
 }
 
-/* The ranks of a machine share memory of their own (dist/shm), so UCX's is no loss. */
+/* The ranks of a machine share memory of their own (dist/shm), so UCX's is not a loss. */
 static ucs_status_t open_without_shared(ucx_transport *u) {
     char line[200];
     snprintf(line, sizeof line,

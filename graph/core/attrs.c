@@ -1,6 +1,6 @@
 /* attrs.c - attributes of ops by their tables: checks, compares, hashes, prints and parses the fields of a
  * struct that op->attrs describes. A field that is not given parses as zero; fields that are zero are not
- * printed, but for kinds DTYPE and KEY. */
+ * printed, except for kinds DTYPE and KEY. */
 #include "graph/core/error.h"
 #include "graph/core/nearest.h"
 #include "graph/core/op.h"
@@ -350,7 +350,7 @@ static bool string_parse(const char **at, const char **v, arena *a) {
     return true;
 }
 
-/* Reads one value into its field and moves *at; false when the text is no value of the field's kind. */
+/* Reads one value into its field and moves *at; false when the text is not a value of the field's kind. */
 static bool field_parse(const char **at, const op_attr *f, void *attrs, arena *a) {
     switch (f->kind) {
     case ATTR_INT:

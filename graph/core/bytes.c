@@ -33,7 +33,7 @@ void bytes_write(text *t, const attr_bytes *v) {
     }
 }
 
-/* What a hexadecimal digit stands for; -1: it is none. Dumps have no upper-case ones. */
+/* What a hexadecimal digit stands for; -1: it stands for nothing. Dumps have no upper-case ones. */
 static int digit_value(char c) {
     if (c >= '0' && c <= '9') return c - '0';
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;

@@ -173,7 +173,7 @@ struct weft_model {
     const op_catalog *catalog;
     /* apart from the rest and in the order of making, because passes walk over them often */
     arena nodes, values;
-    arena scratch; /* of the pass that runs: who calls it frees this afterwards */
+    arena scratch; /* of the pass that runs: the caller frees this afterwards */
     arena arena;   /* strings, attributes and lists; last, since in C++ this field's name hides the type */
     const char *name;
     int64_t batch; /* the size that WEFT_BATCH stands for */
@@ -285,8 +285,8 @@ void graph_number(weft_graph *g); /* node->mark becomes its place in the list, f
 /* Moves nodes only so far that each comes after its operands and `after` nodes; false (with an error) on a
  * cycle (graph/core/sort.c). */
 bool graph_sort(weft_graph *g);
-/* The same, but a cycle is no error: then *circle is a node of it and the list stays as it was, else *circle
- * is NULL. False when memory is out. */
+/* The same, but a cycle is not an error: then *circle is a node of it and the list stays as it was, else
+ * *circle is NULL. False when memory is out. */
 bool graph_sort_unless(weft_graph *g, const weft_node **circle);
 weft_graph *graph_find(const weft_model *m, const char *name);
 /* Writes "conv2d %12 (discriminator/conv1)" into `buffer` and returns it, for messages. */

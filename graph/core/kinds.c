@@ -1,12 +1,12 @@
 /* kinds.c - kinds of parameters, from what the calls of a model use them for: each node that a builder, a
- * file or a text makes notes the parameters that it reads. A parameter is found behind the views of a builder
- * (reshape, cast), and behind the sum of two biases. group_norm and instance_norm are a layer_norm without
- * weights, times a weight, plus a bias. */
+ * file or a text makes notes the parameters that it reads. A parameter is found through the views of a
+ * builder (reshape, cast), and through the sum of two biases. group_norm and instance_norm are a layer_norm
+ * without weights, times a weight, plus a bias. */
 #include "graph/core/graph.h"
 
 enum { VIEWS = 4 /* views and casts in a row, at most, that builders put between an op and its operand */ };
 
-/* The value behind views and casts. */
+/* The value before views and casts. */
 static const weft_value *behind(const weft_value *v) {
     for (int i = 0; i < VIEWS && (v->node->op->flags & OP_VIEW || v->node->op->role == ROLE_CAST); i++)
         v = v->node->in[0];

@@ -1,6 +1,6 @@
 /* replay.c - repeats a graph's builder calls in another model, at that model's batch size. Shapes are
- * inferred anew, so a reshape that fixed the old batch size fails here with its own message. The source model
- * is only read, so that several threads may compile from it. */
+ * inferred again, so a reshape that fixed the old batch size fails here with its own message. The source
+ * model is only read, so that several threads may compile from it. */
 #include "graph/core/graph.h"
 
 #include <string.h>

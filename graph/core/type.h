@@ -14,7 +14,7 @@ typedef struct tensor_type {
 
 /* ---- element types ---- */
 size_t dtype_bytes(weft_dtype dtype);
-const char *dtype_name(weft_dtype dtype); /* "f32"; "?" for a number that is no type */
+const char *dtype_name(weft_dtype dtype); /* "f32"; "?" for a number that is not a type */
 bool dtype_parse(const char *name, size_t length, weft_dtype *dtype);
 bool dtype_is_float(weft_dtype dtype);
 bool dtype_is_reduced(weft_dtype dtype); /* bf16, f16 */
@@ -49,7 +49,8 @@ typedef struct type_text {
 type_text type_show(const tensor_type *t);
 #define TYPE(t) (type_show(t).text)
 
-/* Reads "f32[128,64]" and moves *at past it; false when *at is no type. The result may break type_check. */
+/* Reads "f32[128,64]" and moves *at past it; false when *at is not a type. The result may break
+ * type_check. */
 bool type_parse(const char **at, tensor_type *type);
 
 /* ---- strides, in elements ---- */

@@ -91,7 +91,7 @@ static int posix_close(void *context, void *file) {
 }
 
 /* Flushes the folder, since the new name must reach the disk too. EINVAL (some file systems cannot flush
- * folders) and EACCES (a folder may be writable but not readable) are no failures: the rename has
+ * folders) and EACCES (a folder may be writable but not readable) are not failures: the rename has
  * succeeded. */
 static int sync_folder_of(const char *path) {
     char folder[4096];

@@ -103,7 +103,7 @@ static const char *flag_unread(const minimize_attrs *a, const optimizer_kind *ki
     return NULL;
 }
 
-/* Why a type of PyTorch's is none of these; NULL: it is none of PyTorch's either. */
+/* Why a type of PyTorch's is not one of these; NULL: PyTorch does not have it either. */
 static const char *why_no_type(const char *type) {
     if (type && strcasecmp(type, "lbfgs") == 0)
         return "LBFGS evaluates the loss several times in one step, as its line search goes, and a graph "

@@ -37,7 +37,7 @@ enum { MINIMIZE_MAX_PATTERN = 512 /* bytes of a parameter group's pattern, NUL i
 /* ---- optimizers: each is a row in a file of ops/optimizer, whose list.h has them all, or is a model's own
  * ---- */
 enum { OPTIMIZER_SLOTS = WEFT_MAX_SLOTS, OPTIMIZER_FIELDS = 8 };
-/* State of the engine's own, behind the optimizer's slots: a parameter's average (weft_optimizer.ema). */
+/* State of the engine's own, after the optimizer's slots: a parameter's average (weft_optimizer.ema). */
 enum { SLOT_AVERAGE = OPTIMIZER_SLOTS, OPTIMIZER_STATES };
 #define AVERAGE_NAME "ema"
 
@@ -194,7 +194,7 @@ int param_groups_find(const param_groups *g, const weft_variable *v);
 /* Writes the group's numbers and its weight_decay into *own, a copy of the call's settings. Returns the
  * group's multiplier of lr. */
 double param_groups_apply(const param_groups *g, const weft_variable *v, minimize_attrs *own);
-/* Whether the updates in which v trains have a first or a last one: *from, and *to behind the last (0: no
+/* Whether the updates in which v trains have a first or a last one: *from, and *to after the last (0: no
  * end). */
 bool param_groups_range(const param_groups *g, const weft_variable *v, int64_t *from, int64_t *to);
 /* Walks the groups of a text without errors: *own becomes what parameters of the next one have. False: there

@@ -29,7 +29,7 @@ TEXT(name)
 REAL(lr,              EVERY,         1e-3,    FLT_MAX, true)
 REAL(momentum,        OWN,           0,       FLT_MAX, true)
 REAL(dampening,       OWN,           0,       1,       true)
-FLAG(nesterov) /* flags are OWN but for those of averages */
+FLAG(nesterov) /* flags are OWN except for those of averages */
 REAL(beta1,           OWN,           0.9,     1,       true)
 REAL(beta2,           OWN,           0.999,   1,       true)
 REAL(eps,             OWN,           1e-8,    FLT_MAX, true)

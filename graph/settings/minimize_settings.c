@@ -272,9 +272,9 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
     if (!optimizer_reserved(loss, o)) return m->error.status;
     if (!pattern) pattern = "";
     /* The default name: calls with one type and pattern share their optimizer. No name may have a ',' or
-     * a space; a pattern with a space matches nothing, which is told when it is compiled. */
+     * a space; a pattern with a space matches nothing, which is reported when it is compiled. */
     const optimizer_kind *kind = optimizer_spelt(m, o->type);
-    const char *type = kind ? kind->type : o->type; /* a type that is none is left to the op's own check */
+    const char *type = kind ? kind->type : o->type; /* an unknown type is left to the op's own check */
     snprintf(name, sizeof name, "%.40s:%.200s", type, *pattern ? pattern : "all");
     for (char *comma = name; (comma = strpbrk(comma, ", "));) *comma = '+';
     minimize_attrs a = {

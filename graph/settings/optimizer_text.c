@@ -112,7 +112,7 @@ static bool schedule_fill(weft_node *n, minimize_attrs *changed) {
     return good || model_fail(n->graph->model, NULL, WEFT_MEMORY, "optimizer: out of memory");
 }
 
-/* Names that are no settings: those that other libraries have for one of ours, none of which is near; and,
+/* Names that are not settings: those that other libraries have for one of ours, none of which is near; and,
  * with NULL, what a text may not change: what is trained, and by which optimizer. */
 static const char *const elsewhere[][2] = {
     {"pattern", NULL},

@@ -126,7 +126,7 @@ static bool input_check(weft_model *m, const own_optimizer *o, weft_node *n, wef
     update_place p;
     const tensor_type *t = &n->out[0].type;
     if (!place_of(&o->kind, u, name, &p))
-        return record_fail(m, o, SHOW(name), "is no input that an update has");
+        return record_fail(m, o, SHOW(name), "is not an input that an update has");
     *p.at = &n->out[0];
     if (p.is_number ? is_number(t) && t->dtype == WEFT_F64
                     : type_equal(t, &u->parameter->type) && dtype_is_float(t->dtype))
@@ -178,18 +178,19 @@ bool own_record_end(weft_model *m, own_optimizer *o, weft_graph *g) {
     if (g->n_nodes > MODEL_MAX_UPDATE_CALLS) return record_fail(m, o, "it", "has more than 512 calls");
     for (const graph_output *p = g->outputs; p; p = p->next) {
         if (!place_of(&o->kind, &out, p->name, &place) || !place.is_output)
-            return record_fail(m, o, SHOW(p->name), "is no output that an update has");
+            return record_fail(m, o, SHOW(p->name), "is not an output that an update has");
         *place.at = p->value;
         if (!type_equal(&p->value->type, &u.parameter->type))
             return record_fail(m, o, SHOW(p->name), "must keep the parameter's shape and type");
     }
-    if (output_lacks(&o->kind, &out, &place)) return record_fail(m, o, SHOW(place.own), "is no output of it");
+    if (output_lacks(&o->kind, &out, &place))
+        return record_fail(m, o, SHOW(place.own), "is not an output of it");
     return record_add(m, o, g, &u.parameter->type);
 }
 
 /* ---- recording ---- */
 
-/* The builder's NULLs without an error are told: it never set a value, or an operand of its was NULL. */
+/* The builder's NULLs without an error are reported: it never set a value, or an operand of its was NULL. */
 static bool record_build(weft_model *m, own_optimizer *o, weft_graph *g, const tensor_type *type) {
     weft_update u = {.context = o->is.context};
     update_place p;
@@ -307,8 +308,9 @@ static bool slots_take(weft_model *m, own_optimizer *o, const weft_optimizer_def
                               "optimizer %s: slot '%s': 1 to 40 letters, digits, '_', and no two alike",
                               d->type, SHOW(d->slots[i].name));
         if (!isfinite(d->slots[i].initial) || fabs(d->slots[i].initial) > 3e38)
-            return model_fail(m, NULL, WEFT_ARGUMENT, "optimizer %s: slot %s: its initial value %g is no f32",
-                              d->type, d->slots[i].name, d->slots[i].initial);
+            return model_fail(m, NULL, WEFT_ARGUMENT,
+                              "optimizer %s: slot %s: its initial value %g is not an f32", d->type,
+                              d->slots[i].name, d->slots[i].initial);
         o->is.slots[i].name = arena_copy(&m->arena, d->slots[i].name);
         o->kind.slots[i] = (optimizer_slot_kind){.name = o->is.slots[i].name, .initial = d->slots[i].initial};
     }

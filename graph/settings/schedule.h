@@ -8,7 +8,7 @@
 
 enum { SCHEDULE_WHY = 240 };
 
-/* Names of kinds and of what parts change, NULL behind the last. */
+/* Names of kinds and of what parts change, NULL after the last. */
 extern const char *const schedule_kinds[], *const schedule_numbers[];
 
 /* Parts before the first of no kind. */

@@ -13,7 +13,7 @@ typedef struct strategy_parts {
     const char *keys[STRATEGY_MAX_KEYS], *values[STRATEGY_MAX_KEYS];
 } strategy_parts;
 
-/* Paths of what a strategy keeps for a bucket begin so, with the bucket's name and '/' behind it. */
+/* Paths of what a strategy keeps for a bucket begin so, with the bucket's name and '/' after it. */
 #define STRATEGY_STATE "strategy/"
 bool strategy_keeps(variable_kind kind, const char *path);
 

@@ -260,7 +260,7 @@ static bool define_read(reader *r, const char *type) {
     return own_optimizer_new(r->m, &d) != NULL;
 }
 
-/* Begins an update of the optimizer, after "update ": the lines behind it are those of a graph. */
+/* Begins an update of the optimizer, after "update ": the lines after it are those of a graph. */
 static bool update_read(reader *r, const char *type) {
     if (!section_end(r)) return false;
     own_optimizer *o = r->m->own;

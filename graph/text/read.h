@@ -28,7 +28,7 @@ typedef struct reader {
     int n_values, free_id;
     weft_value **values;
     bool *is_used;
-    struct own_optimizer *own; /* whose update the present graph is; NULL: it is none */
+    struct own_optimizer *own; /* whose update the present graph is; NULL: it is not an update */
     name_table bytes;          /* attr_bytes of `data` lines, by "0123456789abcdef" */
     bool has_kernels;          /* a node of the graph names a kernel, so every value has a layout */
 } reader;

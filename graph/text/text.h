@@ -15,7 +15,7 @@ typedef struct bytes_written {
 void graph_bytes_write(text *t, const weft_graph *g, bytes_written *done);
 void variable_write(text *t, const weft_variable *v);
 /* A number for what the model computes as it trains: its variables, and the nodes of each graph that changes
- * any. What a training that goes on may change is left out: the batch, settings of optimizers, subgraphs,
+ * any. What a training that continues may change is left out: the batch, settings of optimizers, subgraphs,
  * precision, flows, and graphs that only look. False when memory is out. */
 bool model_form(const weft_model *m, uint64_t *fingerprint);
 /* "conv2d(f32[8,3,12,12]:nhwc, f32[8,3,3,3]) stride=1,1 pad=1,1": op, operand types and layouts,

@@ -24,7 +24,7 @@
  * model. Operands that are parameters are named by path; `-` is an operand left out. `bwd` and `upd` mark
  * nodes made by autodiff and by the optimizer pass. A fused node's results have the numbers of the body nodes
  * that make them. A member of a bucket starts at the next multiple of TEXT_MEMBER_ALIGN after the one before
- * it, or at element `@n`. The lines behind `update` are those of a graph: a step of the optimizer that
+ * it, or at element `@n`. The lines after `update` are those of a graph: a step of the optimizer that
  * `define` names.
  *
  * After the layout pass types carry `:nhwc`, `:ndhwc` or `:s(1,2)` (strides, in elements), unless they are

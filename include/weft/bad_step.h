@@ -30,21 +30,21 @@ WEFT_API bool weft_bad_step(const weft_session *session);
 WEFT_API int64_t weft_bad_steps(const weft_session *session);
 /** Where the last run, a bad step, went wrong: a rank with a bad loss (of several the one whose node was
  * found earliest in the program; without any, the rank of that node), and which of that rank's micro-batches
- * of the step it was, from 0; the same on all ranks. `rank` and `micro_batch` may be NULL. False: it was no
- * bad step, or no rank has found where it came from. */
+ * of the step it was, from 0; the same on all ranks. `rank` and `micro_batch` may be NULL. False: it was not
+ * a bad step, or no rank has found where it came from. */
 WEFT_API bool weft_bad_step_at(const weft_session *session, int *rank, int64_t *micro_batch);
 /** Row of that micro-batch's inputs, along axis 0, in which an input has the first NaN, or the value that its
  * kernel does not take; the same on all ranks. -1: it is not in an input, or not known. */
 WEFT_API int64_t weft_bad_step_row(const weft_session *session);
 /** The report of the last run, if it was a bad step: losses with their bits, and the nodes found, with types,
  * scopes, source lines and numbers of their operands and results; the same on all ranks. Free it with
- * weft_text_free(). NULL: the last run of a training graph was no bad step, or memory is out. */
+ * weft_text_free(). NULL: the last run of a training graph was not a bad step, or memory is out. */
 WEFT_API char *weft_bad_step_text(const weft_session *session);
 
 /** Saves the last run, if it was a bad step, as one file (docs/formats.md): the model, the plan's settings,
- * the values of before the step, and the inputs of all ranks; `graphtool replay` runs it again. `model` is
+ * the values before the step, and the inputs of all ranks; `graphtool replay` runs it again. `model` is
  * the one that the plan was compiled from. All ranks call it; rank 0 writes `path`, the others' may be NULL.
- * WEFT_ORDER when the last run was no bad step. */
+ * WEFT_ORDER when the last run was not a bad step. */
 WEFT_API weft_status weft_bad_step_save(weft_session *session, const weft_model *model, const char *path,
                                         weft_error *error);
 

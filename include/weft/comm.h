@@ -241,7 +241,7 @@ typedef struct weft_comm_options {
     /** Called once, on the communicator's thread, when a rank is lost: it has not come before the deadline,
      * its process has ended, or it entered another collective. That is before any call returns the error.
      * `is_found_here`: this rank found it out, and the error is its own report; else another rank did. It
-     * must not call the communicator but for weft_comm_write_ring(). NULL: not. */
+     * must not call the communicator except for weft_comm_write_ring(). NULL: not. */
     void (*lost)(void *context, const weft_error *error, bool is_found_here);
     /** The first argument of `event` and `lost`. */
     void *event_context;
@@ -323,7 +323,7 @@ WEFT_API weft_comm *weft_comm_nccl(weft_comm *control, const weft_comm_options *
 /** NCCL without MPI: the launcher's ranks meet at launch->address and port as those of weft_comm_ucx() do,
  * token and all; a rank that does not come is named. What is in the host's memory goes through NCCL too, by
  * way of the GPU. Later a missing rank is an error at the deadline, but NCCL does not name the rank; nor
- * does it pass on why another rank gave up. Of the options only the deadline counts. */
+ * does it pass on why another rank gave up. The deadline is the only option that counts. */
 WEFT_API weft_comm *weft_comm_nccl_launch(const weft_launch *launch, const weft_comm_options *options,
                                           weft_error *error);
 /** @} */

@@ -34,8 +34,8 @@ WEFT_API void weft_tally_add(weft_tally *tally, int64_t index, double value);
 WEFT_API int64_t weft_tally_counted(const weft_tally *tally, int64_t index);
 /** Sum `index`, rounded to the nearest number. */
 WEFT_API double weft_tally_sum(const weft_tally *tally, int64_t index);
-/** Reports a metric: "NAME/PART", with the evaluator's name; NULL: "NAME". Of both,
- * 79 characters count. */
+/** Reports a metric: "NAME/PART", with the evaluator's name; NULL: "NAME". The
+ * first 79 characters of both count. */
 WEFT_API void weft_tally_report(weft_tally *tally, const char *part, double value);
 
 /** A tensor of a batch, as an evaluator reads it. */
@@ -83,7 +83,7 @@ typedef struct weft_evaluator {
  * more is WEFT_DATA. An element with a score that is NaN has no class: it counts, and is wrong.
  * @{ */
 
-/** "accuracy", or for k > 1 "accuracy_topK": how many of the labels have one of the k highest scores. Of
+/** "accuracy", or for k > 1 "accuracy_topK": how many of the labels have one of the k highest scores. Among
  * equal scores the first is higher. */
 WEFT_API weft_evaluator weft_evaluator_accuracy(const char *scores, const char *label, int k);
 /** The mean of an output with a row for each sample: the mean of a sample's elements, over samples. Its name

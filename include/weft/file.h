@@ -32,9 +32,9 @@ WEFT_API weft_model *weft_model_parse(const char *text, const char *where, const
 WEFT_API weft_status weft_weights_save(const weft_store *store, const char *path, bool training,
                                        weft_error *error);
 /** Loads a safetensors file into a store. Every parameter must be in the file, with its shape (types f64,
- * bf16 and f16 are converted); optimizer state may be. A name that the model does not have is an error. Of
- * what ZeRO spreads over ranks a store takes its rank's part: every rank loads, whatever the world, stage and
- * shard that the file was saved with. */
+ * bf16 and f16 are converted); optimizer state may be. A name that the model does not have is an error. A
+ * store takes its rank's part of what ZeRO spreads over ranks: every rank loads, whatever the world, stage
+ * and shard that the file was saved with. */
 WEFT_API weft_status weft_weights_load(weft_store *store, const char *path, weft_error *error);
 
 /** Another name for what a file holds: a name that begins with `from` begins with `to` instead. */

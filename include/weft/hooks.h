@@ -98,7 +98,7 @@ WEFT_API weft_hook weft_hook_samples(const weft_samples *options);
 /** What weft_hook_early_stop() looks at. */
 typedef struct weft_early_stop {
     const char *metric; /**< of the validation */
-    bool max;           /**< it shall grow; else it shall fall */
+    bool max;           /**< it should grow; else it should fall */
     int patience;       /**< validations in a row without improvement after which it stops; 0: 3 */
     double min_delta;   /**< an improvement is more than this */
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */

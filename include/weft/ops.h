@@ -470,11 +470,11 @@ typedef struct weft_loss {
 
 /** The mean over rows of -log softmax(logits)[target]. Logits [N, C] and one integer target a row, [N] (not
  * [N, 1]), or [N, C, ...] and [N, ...]; or a target of the logits' shape, which is probabilities. Rows whose
- * target is -100 do not count; another one that is no class fails the run. Options: reduction, weight,
+ * target is -100 do not count; another one that is not a class fails the run. Options: reduction, weight,
  * ignore_index, label_smoothing. */
 WEFT_API weft_value *weft_cross_entropy(weft_value *logits, weft_value *target, const weft_loss *options);
-/** -x[target], x[N, C] or x[N, C, ...] being logs of probabilities; a target that is no class fails the run,
- * as above. Options: reduction, weight, ignore_index. */
+/** -x[target], x[N, C] or x[N, C, ...] being logs of probabilities; a target that is not a class fails the
+ * run, as above. Options: reduction, weight, ignore_index. */
 WEFT_API weft_value *weft_nll(weft_value *x, weft_value *target, const weft_loss *options);
 /** max(x,0) - x t + log(1 + exp(-|x|)). The target t has x's shape or is a single number, []. (It does not
  * broadcast otherwise: [4,1] against [4] would become [4,4].) Options: reduction, weight, pos_weight. */
@@ -494,7 +494,7 @@ WEFT_API weft_value *weft_huber(weft_value *x, weft_value *target, const weft_lo
 WEFT_API weft_value *weft_kl_div(weft_value *x, weft_value *target, const weft_loss *options);
 /** x where the target is 1, max(margin - x, 0) where it is -1. Options: reduction, margin. */
 WEFT_API weft_value *weft_hinge_embedding(weft_value *x, weft_value *target, const weft_loss *options);
-/** max(-target (a - b) + margin, 0): a shall be larger where the target is 1, b where it is -1. Options:
+/** max(-target (a - b) + margin, 0): a should be larger where the target is 1, b where it is -1. Options:
  * reduction, margin. */
 WEFT_API weft_value *weft_margin_ranking(weft_value *a, weft_value *b, weft_value *target,
                                          const weft_loss *options);

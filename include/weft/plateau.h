@@ -11,10 +11,10 @@ extern "C" {
 #endif
 
 /** torch.optim.lr_scheduler.ReduceLROnPlateau. The metric is known to the training loop alone, so this is
- * no part of a plan: the loop calls weft_plateau_step() after each evaluation. Zeroes are PyTorch's
+ * not a part of a plan: the loop calls weft_plateau_step() after each evaluation. Zeroes are PyTorch's
  * defaults. The program may save it, it holds no pointers. */
 typedef struct weft_plateau {
-    bool max;         /**< the metric shall grow; else it shall fall */
+    bool max;         /**< the metric should grow; else it should fall */
     bool absolute;    /**< `threshold` is a difference; else a share of the best metric */
     double factor;    /**< multiplies the rate, below 1; 0: 0.1 */
     int patience;     /**< evaluations without improvement that are allowed; 0: 10; below 0: 0 */

@@ -31,7 +31,7 @@ extern "C" {
  * @{ */
 
 /** Sets the strategy by which the model is compiled where weft_compile_options.strategy is NULL; NULL: none.
- * The text is copied, and saved with the model. Errors stick, like a builder's: a text that is no
+ * The text is copied, and saved with the model. Errors stick, like a builder's: a text that is not
  * NAME:key=value,... is WEFT_ARGUMENT. Whether the name is known and takes the keys is asked by
  * weft_compile(). */
 WEFT_API weft_status weft_model_strategy(weft_model *model, const char *strategy);

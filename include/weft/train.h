@@ -13,7 +13,7 @@ extern "C" {
 
 /** Builds the gradients of the scalar `loss` by each of `values`, and writes them to gradients[n]. They
  * are made of ops, so further losses may use them (gradient penalties). A value on which the loss
- * does not depend gets zeros. Of y = weft_scale(x, 1) only the paths through y count, and two equal calls
+ * does not depend gets zeros. For y = weft_scale(x, 1) only the paths through y count, and two equal calls
  * make two values: a gradient is by the value that was given, not by one that equals it. */
 WEFT_API weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values,
                                     weft_value **gradients);
@@ -126,8 +126,8 @@ WEFT_API const weft_field *weft_optimizer_fields(void);
  * All calls in one graph read parameters as they are when a run starts, and take effect together at its end.
  * It is an error, which names the parameter, when the loss does not reach a matching parameter, or when two
  * calls in one graph train the same one. (Calls in two graphs may train the same one, each with its own
- * optimizer or both with one.) `*optimizer` is copied. A loss that is no output of the graph becomes one when
- * the model is compiled: "loss", or "loss_2" ... where that is taken. */
+ * optimizer or both with one.) `*optimizer` is copied. A loss that is not an output of the graph becomes one
+ * when the model is compiled: "loss", or "loss_2" ... where that is taken. */
 WEFT_API weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_optimizer *optimizer);
 
 /** Changes settings of an optimizer in all weft_minimize() calls before it that have it: for a model that was

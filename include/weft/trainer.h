@@ -105,7 +105,7 @@ typedef struct weft_hook {
     void *self;                   /**< the first argument of all four */
     int n_kept;                   /**< numbers that checkpoints keep; the hook needs a name then */
     const weft_hook_number *kept; /**< n_kept of them, which live as long as the hook */
-    /** Called once, by weft_trainer_new() when all else is made: what is wrong in names and files is found
+    /** Called once, by weft_trainer_new() when all else is made: mistakes in names and files are found
      * before the first step. NULL: nothing is looked at. */
     weft_status (*open)(void *self, weft_trainer *trainer, weft_error *error);
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
@@ -130,7 +130,7 @@ typedef struct weft_trainer_checkpoints {
     double minutes;     /**< minutes between two, by rank 0's clock; 0: not by time */
     int keep;           /**< how many stay, the newest; 0: 3 */
     const char *best;   /**< metric of the validation: each best one so far is saved, and the best stays */
-    bool max;           /**< that metric shall grow; else it shall fall */
+    bool max;           /**< that metric should grow; else it should fall */
     /** So many in a row that cannot be written end the training as weft_trainer_stop() does, after one more
      * try, and weft_trainer_check() says why; 0: 3, -1: it continues without them. */
     int most_failures;
@@ -142,16 +142,16 @@ typedef struct weft_trainer_checkpoints {
     bool no_snapshot; /**< no memory for a copy: iterations wait until a checkpoint is written */
     int n_rates;      /**< number of rates */
     /** Learning rates to train with; of two for one optimizer the later. A training begins with them.
-     * One that resumes has the rates of its checkpoint, which hooks may have lowered; but where it is asked
-     * for another one than the training before was, this holds from there on, and the log reports it. */
+     * One that resumes has the rates of its checkpoint, which hooks may have lowered; a rate that
+     * differs from what the earlier training asked for holds from there on, and the log reports it. */
     const weft_optimizer_lr *rates;
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_trainer_checkpoints;
-/** Its fields but the rates (field.h). */
+/** Its fields except for the rates (field.h). */
 WEFT_API const weft_field *weft_trainer_checkpoints_fields(void);
 
 /** What weft_trainer_new() is given; zeroes mean the defaults. The structure is copied; all that it points to
- * must outlive the trainer, but for the lists of hooks and evaluators, which become the trainer's. */
+ * must outlive the trainer, except for the lists of hooks and evaluators, which become the trainer's. */
 typedef struct weft_trainer_options {
     /** Of the plan that trains; world and rank are those of `comm`. With `graph`, that of an evaluation, the
      * trainer validates, tests and predicts, and does not train. */

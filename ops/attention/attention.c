@@ -266,8 +266,8 @@ const weft_op weft_op_attention = {
             {0}},
 };
 
-/* As of weft_dropout, no node draws in an eval graph. A mask that is NULL because of an earlier error is no
- * danger: after that error no node is made. */
+/* As of weft_dropout, no node draws in an eval graph. A mask that is NULL because of an earlier error does no
+ * harm: after that error no node is made. */
 weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v,
                            const weft_attention_options *options) {
     weft_attention_options o = options ? *options : (weft_attention_options){0};

@@ -54,7 +54,7 @@ typedef struct head_pair {
     double p, ds; /* weight of key j for query i, after dropout, and the gradient of its score */
 } head_pair;
 
-/* row = [b, h, i]. The reference computes it anew for every use. */
+/* row = [b, h, i]. The reference computes it again for every use. */
 static head_pair pair_of(const kernel_call *c, const score_view *s, const int64_t *row, int64_t j) {
     int64_t b = row[0], h = row[1], i = row[2];
     double score = score_at(s, row, j), dp = 0, delta = 0;

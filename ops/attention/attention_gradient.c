@@ -1,5 +1,5 @@
-/* attention_gradient.c - the gradients of attention_backward, and attention's by its lse. Of public builders,
- * so third gradients come by themselves, and in f32 or f64; the T x S scores are stored here.
+/* attention_gradient.c - the gradients of attention_backward, and attention's by its lse. They use public
+ * builders, so they have gradients, too; in f32 or f64; the T x S scores are stored here.
  *
  * attention_backward computes from p = e^(s - shift - lse), dp = dy v^T and delta = dy . y
  *     ds = p (dp - delta)      dq = scale ds k      dk = scale ds^T q      dv = p^T dy

@@ -39,7 +39,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (wanted[0]) din[0] = node_value(n->graph, n->op, 1, dout, &a);
 }
 
-/* Pair i of one row, whose index is `at` but for the column. */
+/* Pair i of one row, whose index is `at` except for the column. */
 static void rotate_pair(const kernel_call *c, int64_t *at, int64_t i, int64_t pairs) {
     const rotary_attrs *a = c->attrs;
     int last = c->in[0].type.ndim - 1;

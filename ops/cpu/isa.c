@@ -31,7 +31,7 @@ weft_isa isa_best(void) {
 
 #endif
 
-/* "?" for a number that is no set. */
+/* "?" for a number that is not a set. */
 const char *isa_name(weft_isa isa) {
     return (unsigned)isa <= WEFT_ISA_AVX512 ? isa_words[isa] : "?";
 }

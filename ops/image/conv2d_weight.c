@@ -46,7 +46,7 @@ void conv_weight_gradient(weft_node *n, weft_value *const *dout, const bool *wan
 }
 
 /* One element of dw: the correlation of `channel` of big with channel at[0] of small, shifted by at[2] and
- * those behind it. */
+ * those after it. */
 static double correlation(const kernel_call *c, const conv_attrs *a, const int64_t *at, int64_t channel) {
     const tensor *big = &c->in[0], *small = &c->in[1];
     int64_t from[WEFT_MAX_NDIM] = {0, channel}, by[WEFT_MAX_NDIM] = {0};

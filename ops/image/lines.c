@@ -1,8 +1,7 @@
 /* lines.c - convolutions and pooling of lines x[N, C, L]: builders that run the ops of images on [N, C, 1,
- * L], which is the same memory; torch.nn.functional.conv1d and its like. Of the numbers of weft_window and
- * weft_pool the first is the line's, and the others are 0. */
+ * L], which is the same memory; torch.nn.functional.conv1d and its like. The first of the numbers of
+ * weft_window and weft_pool is the line's, and the others are 0. */
 #include "ops/image/lines.h"
-
 
 weft_value *line_as_image(weft_value *x) {
     const int64_t *s = x->type.shape;
@@ -46,7 +45,7 @@ static weft_value *convolve(const char *name, convolution *op, weft_value *x, we
     if (!line_fits(name, "x", x, "[N, C, L]") || !line_fits(name, "the weight", w, form) ||
         !one_number(name, x, lines == 4))
         return NULL;
-    /* The weight's axis 0 is no batch, but as free to be left open. */
+    /* The weight's axis 0 is not a batch, but as free to be left open. */
     x = line_as_image(x);
     w = x ? line_as_image(w) : NULL;
     return w ? image_as_line(op(x, w, b, &turned)) : NULL;

@@ -45,7 +45,7 @@ bool pool_check_pair(const op_call *c, const char *name, const attr_ints *pair);
 bool pool_infer_size(op_call *c);
 /* The shape of the result of a sliding window over [N, C, H, W]:
  *     floor((H + 2 pad - dilation (kernel - 1) - 1) / stride) + 1
- * or, with ceil_mode, ceil(...) + 1, without a last window that would begin in the padding behind the
+ * or, with ceil_mode, ceil(...) + 1, without a last window that would begin in the padding after the
  * input. */
 bool pool_shape(const op_call *c, const pool_attrs *a, const tensor_type *input, tensor_type *result);
 

@@ -128,7 +128,7 @@ bool pool_shape(const op_call *c, const pool_attrs *a, const tensor_type *input,
 /* ---- cells of averages ---- */
 
 /* Elements of window i that an average counts along an axis: the zeros of the padding too (count_include_pad,
- * PyTorch's default), but not what a last window of ceil_mode has behind it. */
+ * PyTorch's default), but not what a last window of ceil_mode has after it. */
 static int64_t counted(const pool_attrs *a, int axis, int64_t i, int64_t length, int64_t held) {
     if (a->kernel.n == 0 || a->exclude_pad) return held;
     int64_t rest = length + 2 * a->pad.v[axis] - i * a->stride.v[axis];

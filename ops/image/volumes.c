@@ -2,8 +2,9 @@
  *
  * A window of a volume is the product of one in its planes and one along its depth, and so is the divisor of
  * an average; thus these builders pool the N D planes as images, and what remains as images [N, C, D, h w].
- * Channels-last a volume is each of these in the same memory: nothing is copied in between. Of equal maxima
- * the first by depth, row, column wins, and of NaNs the last, as in PyTorch: planes come first for that. */
+ * Channels-last a volume is each of these in the same memory: nothing is copied in between. Among equal
+ * maxima the first by depth, row, column wins, and of NaNs the last, as in PyTorch: planes come first for
+ * that. */
 #include "ops/kit/op_kit.h"
 
 static const int64_t swap[] = {0, 2, 1, 3, 4};

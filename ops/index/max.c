@@ -1,6 +1,6 @@
 /* max.c - the largest, or smallest, element along one axis and its index; torch.max(x, dim), torch.min(x,
- * dim). Of equal ones it is the first, and it alone gets the gradient; amax and amin share it. The values are
- * picked by the index that argmax or argmin finds. */
+ * dim). Among equal ones it is the first, which alone gets the gradient; amax and amin share it. The values
+ * are picked by the index that argmax or argmin finds. */
 #include "ops/reduce/reduce.h"
 
 typedef weft_value *find_index(weft_value *x, int axis, bool keep);

@@ -32,8 +32,8 @@ bool infer_test(op_call *c);
     { "axis", ATTR_INT, offsetof(attrs, axis), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1 }
 
 /* ---- constants ---- */
-/* Whether v is the result of a `constant` node; *value is its number, rounded to the value's type. NULL is no
- * constant. */
+/* Whether v is the result of a `constant` node; *value is its number, rounded to the value's type. NULL is
+ * not a constant. */
 bool constant_value(const weft_value *v, double *value);
 /* Whether a type can hold a number: integers and bool exactly, floating-point types rounded, but not to
  * infinity. */

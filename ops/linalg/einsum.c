@@ -181,7 +181,7 @@ static void move_last(int n, int *order, int axis) {
     order[kept] = axis;
 }
 
-/* Axes i and k have one label of length d. Last, they are d * d elements, and with d zeros behind them d
+/* Axes i and k have one label of length d. Last, they are d * d elements, and with d zeros after them d
  * rows of d + 1, in whose first column the diagonal stands. */
 static void diagonal(const einsum *e, term *t, int i, int k) {
     int order[WEFT_MAX_NDIM] = {0, 1, 2, 3, 4, 5, 6, 7};

@@ -8,7 +8,7 @@
 #include "ops/linalg/matmul.h"
 #include "ops/kit/ops.h"
 
-/* Values of the attribute act; 0 is no activation. */
+/* Values of the attribute act; 0 is not an activation. */
 typedef enum epilogue_act { ACT_NONE, ACT_RELU, ACT_GELU_TANH } epilogue_act;
 enum { ACTS = 3 };
 #define ACT_ATTR(type)                                                                                       \

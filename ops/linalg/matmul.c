@@ -1,5 +1,5 @@
 /* matmul.c - products of matrices in the last two axes, where the axes before them broadcast; torch.matmul,
- * but for operands of at least two axes.
+ * except for operands of at least two axes.
  *     a [..., m, k] ([..., k, m] with transpose_a)   b [..., k, n] ([..., n, k])   ->   c [..., m, n]
  *     without transposes: da = dc b^T, db = a^T dc, summed to the operand's shape where it was broadcast
  * With f32_output bf16 and f16 operands give an f32 result. */

@@ -1,7 +1,7 @@
 /* class_losses.c - cross_entropy and nll with all of PyTorch's options; torch.nn.functional.cross_entropy and
  * nll_loss. Without options, of [N, C], cross_entropy is the op of that name.
  *
- * Of a row i with target t, weights w (or 1) and smoothing s the loss is
+ * For a row i with target t, weights w (or 1) and smoothing s the loss is
  *     (1 - s) w[t] (lse - x[t]) + s / C (lse (sum of w) - sum of w x)
  * where lse - x[t] and lse are the results of the op; so smoothing and weights cost one more pass over the
  * logits at most. A mean divides by the sum of w[t] over the rows that count. */
@@ -58,7 +58,7 @@ static weft_value *masked(weft_value *v, weft_value *counts) {
     return v && counts ? weft_where(counts, v, loss_constant(v, 0)) : v;
 }
 
-/* The targets, with 0 for those that are ignored: any other number that is no class fails the run. */
+/* The targets, with 0 for those that are ignored: any other number that is not a class fails the run. */
 static weft_value *class_ids(const class_rows *r, weft_value *counts) {
     weft_value *ids = r->target;
     if (!counts) return ids;
@@ -163,7 +163,7 @@ weft_value *weft_cross_entropy(weft_value *logits, weft_value *target, const wef
     return is_soft ? probability_targets(x, target, &o) : index_targets(x, target, &o);
 }
 
-/* x[t] of each row that counts, which fails the run where t is no class; else x[0]. */
+/* x[t] of each row that counts, which fails the run where t is not a class; else x[0]. */
 static weft_value *picked(const class_rows *r, weft_value *counts) {
     weft_value *own = weft_gather(r->x, 1, weft_unsqueeze(class_ids(r, counts), 1));
     return weft_reshape(own, 1, (int64_t[]){-1});

@@ -34,7 +34,7 @@ typedef struct norm_axes {
 /* All axes but the channels', axis 1. */
 norm_axes batch_norm_axes(const weft_value *x);
 
-/* The operands of a norm's backward op, or their gradients, where NULL is none. */
+/* The operands of a norm's backward op, or their gradients, where NULL stands for no operand. */
 typedef struct norm_parts {
     weft_value *dy, *x, *w, *mean, *rstd;
     bool weight_is_row; /* w has a number for each element of a row; else for each statistic */

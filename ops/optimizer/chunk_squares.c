@@ -10,7 +10,7 @@ static const op_attr attrs[] = {
     {0},
 };
 
-/* Chunks start anew at each parameter, whatever the bucket's gaps. */
+/* Chunks start again at each parameter, whatever the bucket's gaps. */
 int64_t norm_chunks(int64_t elements) {
     return (elements + NORM_CHUNK - 1) / NORM_CHUNK;
 }

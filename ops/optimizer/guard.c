@@ -31,7 +31,7 @@ static bool is_number(const tensor_type *t) {
 }
 
 /* Operands: a loss each, then with a factor a mean each. Result: f64[count] flags; with a factor as many sums
- * of sizes behind them. */
+ * of sizes after them. */
 static bool guard_infer(op_call *c) {
     const guard_attrs *a = c->attrs;
     if (a->factor && !(a->factor > 1))
@@ -55,7 +55,7 @@ static double size_of(double loss) {
     return isfinite(loss) ? rint(fmin(fabs(loss), most) * unit) / unit : 0;
 }
 
-/* A mean below 0 is none yet. */
+/* A mean below 0: there is none yet. */
 static weft_status guard_reference(const kernel_call *c) {
     const guard_attrs *a = c->attrs;
     const double *carried = c->run ? c->run->carried : NULL;
@@ -90,7 +90,7 @@ const weft_op weft_op_guard = {
                                    {0}},
 };
 
-/* Operands: the flags (and what is behind them), then f64[] norms: of loss i for i below their number. */
+/* Operands: the flags (and what is after them), then f64[] norms: of loss i for i below their number. */
 static bool gate_infer(op_call *c) {
     const guard_attrs *a = c->attrs;
     const tensor_type *flags = op_in(c, 0);

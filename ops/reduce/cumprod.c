@@ -1,6 +1,6 @@
-/* cumprod.c - the product of an element and those before it along an axis; torch.cumprod. Of integers and
+/* cumprod.c - the product of an element and those before it along an axis; torch.cumprod. For integers and
  * bool it is i64, as in PyTorch, modulo 2^64. With e[i] the product before element i, dx[i] = e[i] g[i],
- * where g[i] = dy[i] + x[i + 1] g[i + 1]: there is no division, so zeros are no exception, and the gradients
+ * where g[i] = dy[i] + x[i + 1] g[i + 1]: there is no division, so zeros need no exception, and the gradients
  * of the gradient are of the same kind. PyTorch computes the gradient from y where x has no zero, and from x
  * alone elsewhere; here it is from x alone. */
 #include "ops/reduce/scan.h"

@@ -1,4 +1,4 @@
-/* cumsum.c - the sum of an element and those before it along an axis; torch.cumsum. Of integers and bool it
+/* cumsum.c - the sum of an element and those before it along an axis; torch.cumsum. For integers and bool it
  * is i64, as in PyTorch. The gradient is the same in the other direction. */
 #include "ops/reduce/scan.h"
 

@@ -1,5 +1,5 @@
 /* prod.c - the product over some axes; torch.prod. dx[i] = dy times the product of all other elements: that
- * of those before times that of those after, without a division, so zeros are no exception. Where a part of
+ * of those before times that of those after, without a division, so zeros need no exception. Where a part of
  * that overflows (1e30, 1e30, 1e-30, 1e-30) it is the whole product by x[i], as PyTorch has it.
  * PyTorch computes the gradient from y where x has no zero, and from x alone elsewhere; here it is from x
  * alone, whatever the numbers are. */
@@ -18,7 +18,7 @@ static weft_value *others(weft_value *x, int64_t axis) {
     return weft_mul(before, after);
 }
 
-/* The same over several axes: they are moved behind the kept ones and made one. */
+/* The same over several axes: they are moved after the kept ones and made one. */
 static weft_value *others_of_axes(weft_value *x, unsigned mask) {
     const tensor_type *t = &x->type;
     int64_t order[WEFT_MAX_NDIM], back[WEFT_MAX_NDIM], moved[WEFT_MAX_NDIM], merged[WEFT_MAX_NDIM];

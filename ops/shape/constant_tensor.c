@@ -91,7 +91,8 @@ weft_value *weft_constant_tensor(weft_graph *g, weft_dtype dtype, int ndim, cons
                               "which broadcasts, or an input",
                               i);
     if (!data) return model_fail(g->model, g, WEFT_ARGUMENT, "constant_tensor: data is NULL");
-    /* `data` is as large as the type says; what is no type, or too large, is not read and fails in infer. */
+    /* `data` is as large as the type says; what is not a type, or too large, is not read and fails in
+     * infer. */
     tensor_type type = type_of(dtype, a.shape.n, a.shape.v);
     if (dtype_bytes(dtype) && type_check(&type) && type_bytes(&type) <= MODEL_MAX_CONSTANT_BYTES)
         a.data = attr_bytes_of(data, type_bytes(&type));

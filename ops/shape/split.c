@@ -72,7 +72,7 @@ static int cut_first_axis(weft_value *x, int n, weft_value **parts) {
     return all_made(n, parts);
 }
 
-/* As in torch.chunk parts are ceil(length / n) long but for the last, and may be fewer than n. */
+/* As in torch.chunk parts are ceil(length / n) long except for the last, and may be fewer than n. */
 int weft_chunk(weft_value *x, int n, int axis, weft_value **parts) {
     int64_t k = axis;
     if (!can_cut("chunk", x, n, &k, parts)) return 0;

@@ -77,7 +77,7 @@ typedef struct kept {
 
 void kept_free(kept *k);
 bool kept_has(const kept *k, int64_t step);
-/* One that is not noted, for want of memory, is proven again. */
+/* One that is not noted, as memory is out, is proven again. */
 void kept_add(kept *k, int64_t step);
 /* Whether it can be read, and is of another model. */
 bool kept_is_others(const kept *k, const char *folder, int64_t step);
@@ -96,7 +96,7 @@ void kept_remove(kept *k, const char *folder, int64_t step);
 
 /* ---- folder.c ---- */
 
-/* Bytes that paths have behind that of a folder, or of one of its checkpoints, at most. */
+/* Bytes that paths have after that of a folder, or of one of its checkpoints, at most. */
 enum { BEHIND_FOLDER = 400, BEHIND_STEP = 300 };
 /* WEFT_ARGUMENT where the path is NULL, empty, or so long that names after it have no room. */
 weft_status path_check(const char *path, int behind, weft_error *error);

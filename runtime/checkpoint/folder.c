@@ -1,5 +1,5 @@
 /* folder.c - the checkpoints of a folder. A name "step-00000100" is a complete one. Anything with ".tmp"
- * behind it is under way, or was left by a process that ended: nobody reads it. */
+ * after it is under way, or was left by a process that ended: nobody reads it. */
 #include "graph/core/compare.h"
 #include "runtime/checkpoint/checkpoint.h"
 
@@ -24,7 +24,7 @@ void checkpoint_file_path(char into[CHECKPOINT_ROOM], const char *path, const ch
     snprintf(into, CHECKPOINT_ROOM, "%.*s/%s", CHECKPOINT_ROOM - BEHIND_STEP, path, name);
 }
 
-/* The step of a name as checkpoint_path writes it, and what stands behind its number; -1: another name. */
+/* The step of a name as checkpoint_path writes it, and what stands after its number; -1: another name. */
 static int64_t step_of(const char *name, const char **rest) {
     char again[64];
     static const char head[] = "step-";

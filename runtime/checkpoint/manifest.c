@@ -80,7 +80,7 @@ static char *manifest_text(const manifest *m) {
     return all;
 }
 
-/* jansson ends the text with "\n}", which goes behind the seal. */
+/* jansson ends the text with "\n}", which goes after the seal. */
 weft_status manifest_write(const manifest *m, const char *path, const weft_env *env, weft_error *error) {
     char *all = manifest_text(m), seal[SEAL_BYTES + 1];
     if (!all) return error_memory(error, path);
@@ -198,7 +198,7 @@ static weft_status parse(manifest *m, const char *path, const char *data, size_t
     const char *format = json_string_value(json_object_get(root, "format"));
     weft_status status = WEFT_OK;
     if (!format || strcmp(format, FORMAT) != 0)
-        status = no_manifest(error, path, "it is no manifest of a checkpoint that this version reads");
+        status = no_manifest(error, path, "it is not a manifest of a checkpoint that this version reads");
     else if (!read_root(m, root))
         status = no_manifest(error, path, "an entry is missing, or not what it must be");
     json_decref(root);

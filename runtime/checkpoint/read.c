@@ -187,7 +187,7 @@ weft_checkpoint *weft_checkpoint_newest(const char *folder, const weft_plan *pla
     return status ? NULL : c;
 }
 
-/* The last name of a path, also with a slash behind it: "step-00000100" of "runs/step-00000100/". */
+/* The last name of a path, also with a slash after it: "step-00000100" of "runs/step-00000100/". */
 static const char *last_name(const char *path, size_t *length) {
     size_t n = strlen(path);
     while (n && path[n - 1] == '/') n--;

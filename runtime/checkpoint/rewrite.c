@@ -46,7 +46,7 @@ static weft_status put_averages(const entries *all, const whole **sources, int *
         if (average->value.kind != WEFT_STORED_AVERAGE) continue;
         const whole *value = entries_find(all, average->value.of, average->first_rank);
         if (!value || stored_is_training(value->value.kind) || !type_equal(&value->type, &average->type))
-            return error_set(error, WEFT_FILE, "%.400s: %s is no average of its %s", all->c->path,
+            return error_set(error, WEFT_FILE, "%.400s: %s is not an average of its %s", all->c->path,
                              SHOW(average->name), SHOW(average->value.of));
         sources[value - all->wholes] = average;
         ++*n;

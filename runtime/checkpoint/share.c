@@ -26,7 +26,7 @@ static bool cut_rank(const char *name, size_t *n, int *first_rank) {
     return *first_rank > 0;
 }
 
-/* Cuts "@4096:f32[768,3072]" off it. False where it is none; then the tensor is whole. */
+/* Cuts "@4096:f32[768,3072]" off it. False where there is none; then the tensor is whole. */
 static bool cut_range(const char *name, size_t *n, piece_key *key) {
     size_t at = *n;
     while (at > 0 && name[at - 1] != '@') at--;

@@ -1,4 +1,4 @@
-/* write.c - writes checkpoints while training goes on.
+/* write.c - writes checkpoints while training continues.
  *
  *     begin   rank 0 makes FOLDER/step-N.tmp; each rank copies its share (the snapshot) and starts a thread
  *     thread  writes rank-R.safetensors and flushes it
@@ -24,7 +24,7 @@ struct weft_checkpoint_writer {
     weft_checkpoint_lock *lock; /* the writer's own; NULL: options.lock has the folder */
     int64_t best;               /* step of the best one; 0: none */
     kept known;                 /* of rank 0; while it prunes, the pruner's */
-    bool is_full;               /* the last one had no room of its own: it was told */
+    bool is_full;               /* the last one had no room of its own: it was reported */
     bool has_given;             /* one was removed since a checkpoint was completed */
     share share;
     char *snapshot; /* share.bytes; NULL: none */
@@ -311,7 +311,7 @@ static weft_status take_snapshot(weft_checkpoint_writer *w, weft_error *error) {
     return WEFT_OK;
 }
 
-/* A thread that cannot be started is no failure: the file is written here, and the step waits. */
+/* A thread that cannot be started is not a failure: the file is written here, and the step waits. */
 static void start(weft_checkpoint_writer *w) {
     w->error = (weft_error){0};
     atomic_store(&w->is_written, false);
@@ -402,7 +402,7 @@ static void *prune(void *context) {
     return NULL;
 }
 
-/* Once in a run that goes on, older ones are read before any of them goes: the new one is complete before
+/* Once in a run that continues, older ones are read before any of them goes: the new one is complete before
  * that, and the training does not wait for it. */
 static void start_pruner(weft_checkpoint_writer *w) {
     end_pruner(w);

@@ -28,7 +28,7 @@ static void show_hash(settings *s, const char *of, const char *what, uint64_t ha
     show(s, of, what, digits);
 }
 
-/* Options that ranks may have otherwise. */
+/* Options that may differ between ranks. */
 static bool is_own(const weft_field *f) {
     return strcmp(f->name, "rank") == 0 || strcmp(f->name, "ahead") == 0 || strcmp(f->name, "threads") == 0;
 }
@@ -57,7 +57,7 @@ static void show_array(const weft_loader *l, int i, uint64_t hash, settings *s) 
 
 /* ---- hashes of samples ---- */
 
-/* Goes on with the hashes of a source's arrays over samples begin to end. */
+/* Continues with the hashes of a source's arrays over samples begin to end. */
 static weft_status hash_samples(const weft_source *s, void *const *into, const size_t *bytes, int64_t begin,
                                 int64_t end, uint64_t *hashes, weft_error *error) {
     for (int64_t i = begin; i < end; i++) {

@@ -35,7 +35,7 @@ static void fail(j_common_ptr jpeg, const char *reason) {
     longjmp(j->back, 1);
 }
 
-/* Warnings pass, but for the end of a file within its pixels, which libjpeg would fill up with grey. */
+/* Warnings pass, except for the end of a file within its pixels, which libjpeg would fill up with grey. */
 static void on_message(j_common_ptr jpeg, int level) {
     if (level < 0 && jpeg->err->msg_code == JWRN_JPEG_EOF) fail(jpeg, "it ends early");
 }

@@ -1,5 +1,5 @@
-/* image_png.c - PNG by libpng: palettes and small greys become bytes, gamma is left alone, as Pillow does. Of
- * 16 bits the upper 8 are taken, also of grey, where Pillow's convert() makes all above 255 white. libpng
+/* image_png.c - PNG by libpng: palettes and small greys become bytes, gamma is left alone, as Pillow does.
+ * The upper 8 of 16 bits are taken, also of grey, where Pillow's convert() makes all above 255 white. libpng
  * takes its working memory from malloc and returns from errors by longjmp, so what lives across one is in a
  * structure. */
 #include "runtime/data/image.h"

@@ -46,7 +46,7 @@ struct weft_loader {
     bool ends, pauses; /* pauses: no thread begins to read */
     pthread_t *threads;
 
-    /* The caller's alone: seconds that it was in calls for data, and who is told of them. */
+    /* The caller's alone: seconds that it was in calls for data, and the reader of them. */
     double waited;
     void (*event)(void *context, const weft_loader_event *event);
     void *event_context;

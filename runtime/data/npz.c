@@ -149,7 +149,7 @@ static weft_status directory_next(directory *d, member *m, weft_error *error) {
 
 /* ---- members ---- */
 
-/* Where a member's bytes begin: behind its local header, whose name and extra fields have lengths of their
+/* Where a member's bytes begin: after its local header, whose name and extra fields have lengths of their
  * own. */
 static weft_status member_begin(const stream *s, const member *m, uint64_t *begin, weft_error *error) {
     unsigned char head[LOCAL_BYTES];

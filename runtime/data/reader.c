@@ -1,8 +1,8 @@
 /* reader.c - assembles batches in slots, by threads that run ahead of the caller, or in the caller's own.
  *
  * The invariant: of a batch there is at most one slot, and a slot that is read or held by the caller
- * belongs to nobody else. Threads read the batches that come next, the nearest first; a slot that is none
- * of these is free for another batch, so a caller who seeks finds what was read if it is still there. */
+ * belongs to nobody else. Threads read the batches that come next, the nearest first; any other
+ * slot is free for another batch, so a caller that seeks finds what was read if it is still there. */
 #include "runtime/data/convert.h"
 #include "runtime/data/loader.h"
 
@@ -167,7 +167,7 @@ static void *reader_run(void *loader) {
     return NULL;
 }
 
-/* Signals are for the program's own threads. One thread is enough to go on with. */
+/* Signals are for the program's own threads. One thread is enough. */
 static weft_status threads_start(weft_loader *l, weft_error *error) {
     sigset_t all, before;
     sigfillset(&all);

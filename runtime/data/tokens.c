@@ -36,7 +36,7 @@ static weft_status open_raw(row_file *f, const form_request *r, size_t width, we
         return kit_fail(error, WEFT_FILE,
                         "%.600s: it is packed by gzip: windows are read from unpacked files", r->path);
     if (f->s.file_bytes % width)
-        return kit_fail(error, WEFT_FILE, "%.600s: %ju bytes are no whole number of tokens of %zu bytes",
+        return kit_fail(error, WEFT_FILE, "%.600s: %ju bytes are not a whole number of tokens of %zu bytes",
                         r->path, f->s.file_bytes, width);
     return WEFT_OK;
 }

@@ -49,7 +49,7 @@ static weft_status open_real(album *a, const weft_dataset *data, const char *rea
                         real);
     tensor type = array_type(array);
     if (!is_alike(a, &type))
-        return kit_fail(error, WEFT_SHAPE, "real=%.80s: its samples are %s, which are no images like %s",
+        return kit_fail(error, WEFT_SHAPE, "real=%.80s: its samples are %s, which are not images like %s",
                         real, TENSOR(&type), TENSOR(&a->type));
     return read_real(a, of, array, error);
 }

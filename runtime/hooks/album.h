@@ -18,8 +18,8 @@ typedef struct album {
     uint8_t *real;    /* [ALBUM_REAL][columns][each]; NULL: none */
 } album;
 
-/* An album of images like those of `type`, empty but for the real ones: the first samples of the array that
- * feeds the input `real` in `data` (NULL: no real ones). Call album_close in either case. */
+/* An album of images like those of `type`, empty except for the real ones: the first samples of the array
+ * that feeds the input `real` in `data` (NULL: no real ones). Call album_close in either case. */
 weft_status album_open(album *a, const tensor *type, grid_shape shape, const weft_dataset *data,
                        const char *real, const weft_env *env, weft_error *error);
 /* Keeps the first `rows` rows of those that are there or, if they are not, of the picture that an album of

@@ -38,7 +38,8 @@ weft_hook weft_hook_best(const weft_best *o) {
     b->watch = (watch){.name = kit_copy(&b->memory, o->metric), .max = o->max, .best = NAN};
     b->path = kit_copy(&b->memory, o->path);
     b->optimizer_state = o->optimizer_state;
-    b->kept = (weft_hook_number){b->watch.name, &b->watch.best}; /* of this metric: another one begins anew */
+    /* of this metric: another one begins again */
+    b->kept = (weft_hook_number){b->watch.name, &b->watch.best};
     return hook_made((weft_hook){.name = "best",
                                  .open = best_open,
                                  .at = best_at,

@@ -42,7 +42,7 @@ typedef struct curves {
 
 /* ---- what is shown ---- */
 
-/* A number that is none, or for which there is no memory, is left out. */
+/* A number that is not finite, or for which there is no memory, is left out. */
 static void add_point(curves *c, series *s, double step, double value) {
     if (!isfinite(value)) return;
     point *points = kit_grow(&c->memory, s->points, s->n + 1, sizeof *points);

@@ -42,7 +42,7 @@ weft_hook weft_hook_early_stop(const weft_early_stop *o) {
         .name = kit_copy(&s->memory, o->metric), .max = o->max, .min_delta = o->min_delta, .best = NAN};
     s->patience = o->patience ? o->patience : 3;
     s->kept[0] =
-        (weft_hook_number){s->watch.name, &s->watch.best}; /* of this metric: another one begins anew */
+        (weft_hook_number){s->watch.name, &s->watch.best}; /* of this metric: another one begins again */
     s->kept[1] = (weft_hook_number){"waited", &s->waited};
     return hook_made((weft_hook){.name = "early stop",
                                  .open = early_stop_open,

@@ -60,15 +60,15 @@ void interval_open(interval *i, kit_arena *memory, weft_hook_number kept[INTERVA
 
 /* ---- log_file.c ---- */
 
-/* A file that is written while the training runs. The first failure ends it, and is told by env.log and by
- * its check. */
+/* A file that is written while the training runs. The first failure ends it, and is reported by env.log and
+ * by its check. */
 typedef struct log_file {
     kit_arena *memory; /* the hook's */
     const weft_env *env;
     char *path;   /* of an event file: made when it is opened */
     char *folder; /* of an event file */
     void *file;   /* NULL: not open yet, or lost */
-    double bytes; /* written so far, a whole number; more than 0 before it is open: append behind them */
+    double bytes; /* written so far, a whole number; more than 0 before it is open: append after them */
     bool is_open;
     weft_error lost; /* why it could not be written, the first time */
 } log_file;

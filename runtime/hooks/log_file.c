@@ -7,7 +7,7 @@ void log_file_new(log_file *l, kit_arena *memory, const char *path, const char *
     *l = (log_file){.memory = memory, .path = kit_copy(memory, path), .folder = kit_copy(memory, folder)};
 }
 
-/* Told at once, and again by the check: a training may go on for days, or end for another reason. */
+/* Told at once, and again by the check: a training may continue for days, or end for another reason. */
 static void lose(log_file *l, int64_t step, const char *why, int code) {
     char what[80];
     weft_error error = {0};

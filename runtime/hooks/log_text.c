@@ -60,7 +60,7 @@ static void add_metrics(const text_log *l, kit_line *of, const kit_line *end) {
     kit_add(of, "%s", end->text);
 }
 
-/* The text, behind a bar where there is room for one; the last column stays free, so that nothing wraps. */
+/* The text, after a bar where there is room for one; the last column stays free, so that nothing wraps. */
 static void put_bar(const text_log *l, const kit_line *of, const weft_progress *p) {
     static const char marks[] = "########################";
     size_t width = columns(l->file) - 1, most = sizeof marks - 1,
@@ -89,7 +89,7 @@ static int64_t lines_every(int64_t iterations, int64_t now) {
     return now < every ? round_number(now + 1) - now : every - now % every;
 }
 
-/* Whether a number is another one than when it was shown last, or was not shown yet; notes it. */
+/* Whether a number differs from what was shown last, or was not shown yet; notes it. */
 static bool has_changed(text_log *l, const log_value *now) {
     log_values *shown = &l->rates;
     for (int k = 0; k < shown->n; k++)

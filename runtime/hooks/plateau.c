@@ -67,7 +67,7 @@ weft_hook weft_hook_plateau(const char *metric, const char *optimizer, const wef
     p->optimizer = kit_copy(&p->memory, optimizer);
     state_get(p);
     p->kept[BEST] =
-        (weft_hook_number){p->watch.name, &p->state[BEST]}; /* of this metric: another one begins anew */
+        (weft_hook_number){p->watch.name, &p->state[BEST]}; /* of this metric: another one begins again */
     p->kept[BAD] = (weft_hook_number){"bad", &p->state[BAD]};
     p->kept[COOLING] = (weft_hook_number){"cooling", &p->state[COOLING]};
     return hook_made((weft_hook){.name = "plateau",

@@ -25,7 +25,7 @@ static bool path_of(const char *pattern, int64_t step, char *into, size_t room) 
     return n > 0 && (size_t)n < room;
 }
 
-/* A picture that cannot be written is told by the check, as a log. */
+/* A picture that cannot be written is reported by the check, as a log. */
 static weft_status write_file(const samples *s, const weft_env *env, int64_t step, const grid_file *file,
                               weft_error *error) {
     char path[4096];

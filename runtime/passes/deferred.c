@@ -123,7 +123,7 @@ static bool goes_on(const program *next, bool *touched) {
     return false;
 }
 
-/* Whether the deferred part from p->deferred on lets any program of the plan go on. */
+/* Whether the deferred part from p->deferred on lets any program of the plan continue. */
 static bool pays(const weft_plan *plan, const program *p, bool *touched) {
     for (const weft_node *n = p->graph->last; n && n->order >= p->deferred; n = n->prev)
         if (!node_is_silent(n)) touches(n, touched, true);

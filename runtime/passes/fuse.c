@@ -106,8 +106,8 @@ static void add_group(reach_row row, int group) {
     row.word[at / 64] |= (uint64_t)1 << (at % 64);
 }
 
-/* Adds to `to` the groups in `from`. Of two words the one of the earlier round holds closed groups only, and
- * is ignored. */
+/* Adds to `to` the groups in `from`. Among two words the one of the earlier round holds closed groups only,
+ * and is ignored. */
 static void add_reach(const fuser *f, reach_row to, reach_row from) {
     for (int number = first_word(f); number < end_word(f); number++) {
         int w = number % (WINDOW / 64);

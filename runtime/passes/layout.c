@@ -161,7 +161,7 @@ static void place_results(weft_node *n) {
 
 /* ---- kernels ---- */
 
-/* Notes that nothing can run the op. The pass goes on, so that one error names all such ops. */
+/* Notes that nothing can run the op. The pass continues, so that one error names all such ops. */
 static bool note_lacking(placer *l, const weft_node *n, const char *why) {
     arena *a = &n->graph->model->scratch;
     const char *gap = l->n_lacking ? ", " : "", *semicolon = l->n_lacking ? "; " : "";

@@ -195,7 +195,7 @@ static bool foreign_last(const program *p) {
 }
 
 /* Numbers that depend on no wait, such as the step and its rate, move to before the waits and views at the
- * end of the list, or behind the gate. So a deferred part (deferred.c) may begin at the first of these
+ * end of the list, or after the gate. So a deferred part (deferred.c) may begin at the first of these
  * waits. */
 static void numbers_first(weft_graph *g) {
     weft_node *first = NULL;

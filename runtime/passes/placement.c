@@ -5,8 +5,8 @@
  * where buffers are close together there are few.
  *
  * Scattered runs cost look-ups, which are counted. After a few thousand for each buffer, the remaining
- * buffers go on top of all that they would overlap. So any graph is placed in linear time, and a usual one in
- * the memory of exact first fit by size. */
+ * buffers are put on top of all that they would overlap. So any graph is placed in linear time, and a usual
+ * one in the memory of exact first fit by size. */
 #include "runtime/passes/placement.h"
 
 #include <string.h>

@@ -28,8 +28,8 @@ static bool is_output(const weft_value *v) {
     return false;
 }
 
-/* What is minimized can be fetched, too: a loss that is no output becomes "loss", or, where the graph has an
- * output of this name, "loss_2" ...; but what a moving mean minimizes is 0. */
+/* What is minimized can be fetched, too: a loss that is not an output becomes "loss", or, where the graph has
+ * an output of this name, "loss_2" ...; but what a moving mean minimizes is 0. */
 static void show_losses(weft_graph *g) {
     char name[16] = "loss";
     int number = 1;

@@ -15,7 +15,7 @@ enum {
 
 /* One for each field of weft_compile_options but own_strategy. */
 extern const weft_field compile_fields[];
-/* In the order of their enums; NULL ends them. Of the types of numbers, those that `precision` may be. */
+/* In the order of their enums; NULL ends them. The second lists the types that `precision` may be. */
 extern const char *const reduce_words[], *const precision_words[], *const guard_words[];
 
 #endif

@@ -1,7 +1,8 @@
 /* library.c - the library that computes a plan's products and convolutions, where one does. Their bits depend
  * on its version, on the instruction set that it keeps within and on the implementations that it chooses, so
- * these are in the settings and in the JSON. Ranks compare them, but of the instruction set only ours: of two
- * processors with AVX-512 one may have more, which matters where the library chooses otherwise for it.
+ * these are in the settings and in the JSON. Ranks compare them, but only our part of the instruction set:
+ * one of two processors with AVX-512 may have more, which matters where the library chooses other code for
+ * it.
  *
  * The implementations are those of the graphs that train, or of all where none does, without the nodes of
  * updates: those belong to one rank. */

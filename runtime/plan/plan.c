@@ -128,7 +128,7 @@ char *weft_plan_text(const weft_plan *plan) {
     precisions_write(&t, plan);
     if (plan->strategy.is_chosen) text_add(&t, "strategy %s\n", plan->strategy.text);
     /* a comment, as it follows from the nodes */
-    if (plan->strategy.is_compressed) text_add(&t, "# compressed: outside the promise of bits\n");
+    if (plan->strategy.is_compressed) text_add(&t, "# compressed: other bits in another world\n");
     for (int i = 0; i < plan->n_programs; i++) graph_bytes_write(&t, plan->programs[i].graph, &done);
     arena_free(&done.arena);
     if (flow_find(plan->model, plan->flow_name)) flow_write(&t, plan->flow_name, plan->n_flow, plan->flow);

@@ -26,8 +26,8 @@ static json_t *ranks_json(const subgraph *g) {
     return list;
 }
 
-/* "begin" and "end" are this rank's range in elements. Of the other ranks only the number of those that own a
- * range is given. */
+/* "begin" and "end" are this rank's range in elements. Other ranks appear only in the number of those that
+ * own a range. */
 static json_t *shard_json(const weft_plan *plan, const weft_variable *s) {
     int64_t begin, end;
     int owners = 0;

@@ -116,7 +116,7 @@ typedef struct program {
 typedef struct plan_strategy {
     const char *text; /* as it was chosen; "separate_ddp" where none was */
     bool is_chosen;
-    bool is_compressed; /* a bucket is summed by nodes of the strategy, outside the promise of bits */
+    bool is_compressed; /* a bucket is summed by nodes of the strategy: another world has other bits */
     weft_strategy runs; /* the functions of runs; zero for Weft's own */
     /* While it compiles: what the strategy was asked, and the builder of sums; NULL: none. */
     const weft_strategy_call *call;

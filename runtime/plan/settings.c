@@ -1,6 +1,6 @@
 /* settings.c - two lists of names and values of a plan. What all ranks must have in common is compared by
  * name (session/agree.c). What the numbers of a training depend on beside its model, its data and its
- * learning rates a checkpoint keeps, so that a training which resumes otherwise can say so: how values are
+ * learning rates a checkpoint keeps, so that a training that resumes with others can say so: how values are
  * spread over ranks (world, ZeRO, buckets) is left out, as it changes no bit.
  *
  * First each is a text of lines, a name and its value by turns; no name has a newline. */
@@ -33,7 +33,7 @@ static void agreed_write(text *t, const weft_plan *plan) {
              plan->kernels.calibration ? calibration_hash(plan->kernels.calibration) : 0);
 }
 
-/* Options that are not set are left out, but for those that the plan has filled in. */
+/* Options that are not set are left out, except for those that the plan has filled in. */
 static void options_write(text *t, const weft_plan *plan) {
     const weft_compile_options *o = &plan->options;
     const calibration *chosen = plan->kernels.calibration;
@@ -61,7 +61,7 @@ static void precisions_write(text *t, const weft_plan *plan) {
 }
 
 /* What is trained by which optimizer is the model's; a rate is a value of the store, which the trainer's
- * rates.c follows; and a training that goes on does not take what is read before the first update alone. */
+ * rates.c follows; and a training that continues does not take what is read before the first update alone. */
 static bool is_left_out(const char *field) {
     static const char *const names[] = {"pattern", "type", "name", "lr", "loss_scale", "initial_accumulator"};
     bool is_one = false;

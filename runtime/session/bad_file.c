@@ -2,7 +2,7 @@
  * safetensors file, which rank 0 writes:
  *      step            u8: NAME=VALUE lines: the plan's settings and fingerprint, the graph, how many runs
  *      model           u8: the model, as model.bin
- *      store.NAME      values of before the step, as weft_session_save() has them
+ *      store.NAME      values before the step, as weft_session_save() has them
  *      feed.R.M.NAME   input NAME of rank R in run M of the step
  *      xxh3            u8[8]: XXH3 of all bytes before it; as its name is the last, nothing follows
  * The inputs of other ranks travel to rank 0 piece by piece. */
@@ -100,7 +100,7 @@ weft_status weft_bad_step_save(weft_session *s, const weft_model *model, const c
         return error_set(error, WEFT_ARGUMENT, "weft_bad_step_save: a session and its model are needed");
     if (!s->bad.head)
         return error_set(error, WEFT_ORDER,
-                         "weft_bad_step_save: the last run was no bad step: call it after a run that was");
+                         "weft_bad_step_save: the last run was not a bad step: call it after a run that was");
     const char *name = path ? path : "bad.step";
     bad_file f = {.s = s};
     arena_init(&f.arena, &s->env);

@@ -1,5 +1,6 @@
-/* bad_step.c - a session whose plan has a guard. A step whose gate says that it is bad goes on to its end, so
- * that all ranks do all its collectives, but its updates are skipped. Then, still in the call that ended it:
+/* bad_step.c - a session whose plan has a guard. A step whose gate says that it is bad continues to its end,
+ * so that all ranks do all its collectives, but its updates are skipped. Then, still in the call that ended
+ * it:
  *
  *   1. what is in flight arrives, and the state that the step's forward has changed is put back;
  *   2. every rank runs the step's micro-batches again, from copies of their inputs, with the same random
@@ -115,7 +116,8 @@ static void begin_run(const bound_program *head, bound_program *r, int64_t micro
     r->keep = NULL;
 }
 
-/* The inputs of the run that may end a step are kept only if it is bad. A loss alone is no part of a step. */
+/* The inputs of the run that may end a step are kept only if it is bad. A loss alone is not a part of a
+ * step. */
 weft_status guard_before(weft_session *s, chosen *c, weft_error *error) {
     bound_program *head = c->head, *r = c->now;
     forget_bad(s);
@@ -226,7 +228,7 @@ static weft_status tell_all(weft_session *s, const examination *e, char (*parts)
     return status;
 }
 
-/* What is in flight arrives, what the report needs is there, and the state is put back. Ranks go on only
+/* What is in flight arrives, what the report needs is there, and the state is put back. Ranks continue only
  * together: what can fail on one of them alone stands before a settling. */
 static weft_status begin_report(weft_session *s, chosen *c, examination *e, weft_error *error) {
     bound_program *head = c->head, *r = c->now;

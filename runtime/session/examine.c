@@ -1,7 +1,7 @@
 /* examine.c - looks at a bad step while it runs again: which node first made a NaN of operands that have
  * none, and which first made an infinity of finite operands, among the nodes that a bad loss (or a norm of
- * gradients that is not finite) is computed from. An infinite operand alone is no finding: masks of attention
- * have them. Slow, and only done for a step that is bad. */
+ * gradients that is not finite) is computed from. An infinite operand alone is not a finding: masks of
+ * attention have them. Slow, and only done for a step that is bad. */
 #include "runtime/session/examine.h"
 
 #include "ops/kit/ops.h"
@@ -210,7 +210,7 @@ void examine_before(examination *e, const bound_program *r, const step *st) {
     }
 }
 
-/* "NaN" whatever its sign, which is no number's. */
+/* "NaN" whatever its sign, which means nothing. */
 static const char *show_number(char text[32], double x) {
     snprintf(text, 32, isnan(x) ? "NaN" : "%.9g", x);
     return text;

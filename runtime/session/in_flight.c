@@ -93,7 +93,7 @@ static bool is_ready(const weft_session *s) {
     return !weft_comm_test(s->groups[a->group], s->deferred.r->tickets[a->order], &is_done, NULL) && is_done;
 }
 
-/* A deferred part that starts collectives goes on as soon as it can, so that these overlap the rest of the
+/* A deferred part that starts collectives continues as soon as it can, so that these overlap the rest of the
  * forward. */
 weft_status deferred_before(weft_session *s, const step *st, weft_error *error) {
     weft_status status = run_until(s, deferred_needed_by(s->deferred.r, st), error);

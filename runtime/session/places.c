@@ -1,4 +1,4 @@
-/* places.c - what other ranks are told of this one when it does not come: at which node its compute is, and
+/* places.c - what other ranks report of this one when it does not come: at which node its compute is, and
  * what a collective holds. The texts are made when a session opens among ranks; a run only points to them. */
 #include "runtime/session/state.h"
 

@@ -93,7 +93,7 @@ static weft_status check_groups(const saving *v, const char *path, weft_error *e
     return WEFT_OK;
 }
 
-/* The tensors of the file: those of the store, then what is more. With more it is no file of weights, and
+/* The tensors of the file: those of the store, then what is more. With more it is not a file of weights, and
  * says nothing of what they are. */
 static bool list_tensors(saving *v) {
     int n = v->w.n, more = v->more ? v->more->n : 0;

@@ -235,7 +235,7 @@ bool guard_carries(const bound_program *r, const step *st);
 /* Whether a value that breaks the rule of a step's kernel makes a bad step: one before the losses are judged,
  * or in a run that has met one there. Else it is the run's error. */
 bool guard_takes(const weft_session *s, const bound_program *r, const step *st);
-/* Of such a step: its results are NaN, or 0 in integers, and the run goes on without *error. */
+/* Of such a step: its results are NaN, or 0 in integers, and the run continues without *error. */
 void guard_take(weft_session *s, bound_program *r, const step *st, weft_error *error);
 /* Flags all losses of a run, whose guard has just run. */
 void guard_flag(const step *guard);

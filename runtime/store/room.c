@@ -31,7 +31,7 @@ static bool read_text(const char *root, const char *path, char text[FILE_ROOM]) 
     return n > 0;
 }
 
-/* The number behind `key` at the beginning of a line; 0: there is none. */
+/* The number after `key` at the beginning of a line; 0: there is none. */
 static uint64_t number_of(const char *text, const char *key) {
     size_t n = strlen(key);
     for (const char *line = text; line; line = strchr(line, '\n')) {
@@ -173,7 +173,7 @@ static const weft_value *largest_value(const weft_plan *plan) {
 typedef struct taker {
     const char *name;
     uint64_t bytes;
-    const weft_value *largest; /* of it; NULL: not told */
+    const weft_value *largest; /* of it; NULL: not reported */
 } taker;
 
 static int by_bytes(const void *a, const void *b) {

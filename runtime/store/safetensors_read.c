@@ -390,7 +390,7 @@ static weft_status file_check(safetensors *s, uint64_t file_bytes, weft_error *e
                          s->path);
     if (length > file_bytes - 8 || length > SAFETENSORS_MAX_HEADER)
         return error_set(error, WEFT_FILE,
-                         "%.400s: it is no safetensors file, or it is damaged: a header of %ju bytes; the "
+                         "%.400s: it is not a safetensors file, or it is damaged: a header of %ju bytes; the "
                          "file has %ju, %d are accepted",
                          s->path, length, file_bytes, SAFETENSORS_MAX_HEADER);
     s->data_at = 8 + length;

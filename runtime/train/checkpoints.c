@@ -1,11 +1,11 @@
-/* checkpoints.c - the trainer's checkpoints: when they are due, the numbers that say where it is, and going
- * on from one.
+/* checkpoints.c - the trainer's checkpoints: when they are due, the numbers that say where it is, and
+ * resuming from one.
  *
- * A checkpoint is taken behind an iteration and all that follows it: validation, the end of an epoch. Its
- * file is written while iterations go on; ranks agree at the next metrics that all have written, and complete
- * it. One that fails does not end the training: weft_trainer_check() tells, and the next one is tried;
- * several in a row do. Behind bad steps alone none is written: the values are those of the last one, and
- * if a good step has spoilt them, older ones stay that have not. */
+ * A checkpoint is taken after an iteration and all that follows it: validation, the end of an epoch. Its
+ * file is written while iterations continue; ranks agree at the next metrics that all have written, and
+ * complete it. One that fails does not end the training: weft_trainer_check() tells, and the next one is
+ * tried; several in a row do. Behind bad steps alone none is written: the values are those of the last one,
+ * and if a good step has spoilt them, older ones stay that have not. */
 #include "runtime/train/trainer.h"
 
 #include "runtime/train/watch.h"
@@ -95,7 +95,7 @@ static const weft_checkpoint_note *notes_of(kept_list *k, weft_trainer *t, int *
     return list;
 }
 
-/* ---- going on ---- */
+/* ---- continuing ---- */
 
 /* A whole number from 0 to 2^53, or -1: of a file that was made by something else. */
 static int64_t count_of(const weft_checkpoint *c, const char *name) {
@@ -193,8 +193,8 @@ static weft_status check_empty(const weft_trainer *t, weft_error *error) {
                     t->options.checkpoints.folder, last);
 }
 
-/* One who goes back keeps what came after: it would be taken for the newest. With "auto" what came after is
- * damaged. */
+/* Resuming from an older step keeps what came after: it would be taken for the newest. With "auto" what came
+ * after is damaged. */
 static weft_status check_last(const weft_trainer *t, const weft_checkpoint *c, weft_error *error) {
     int64_t last;
     const weft_trainer_checkpoints *o = &t->options.checkpoints;
@@ -246,7 +246,7 @@ weft_status checkpoints_open(weft_trainer *t, weft_error *error) {
 
 /* ---- saving ---- */
 
-/* The training goes on without it. */
+/* The training continues without it. */
 static void note_failure(weft_trainer *t, weft_error *error) {
     t->checkpoints.failure = *error;
     trainer_log(t, "no checkpoint of iteration %jd: %s", t->checkpoints.saved, error->text);
@@ -300,7 +300,8 @@ static void save(weft_trainer *t, bool is_best, double best_before) {
     if (status) lose(t, &error);
 }
 
-/* With options.keep_going a training goes on with weights that are not finite: they replace no good ones. */
+/* With options.keep_going a training continues with weights that are not finite: they replace no good
+ * ones. */
 static bool is_worth_it(weft_trainer *t) {
     weft_error error = {0};
     if (t->is_broken) kit_fail(&error, WEFT_DATA, "the weights are not finite");
@@ -397,7 +398,7 @@ void checkpoints_end(weft_trainer *t) {
     if (s->is_begun) complete(t);
 }
 
-/* Whether all values are those of before the iteration: its first step was a bad one. Before the first
+/* Whether all values are those before the iteration: its first step was a bad one. Before the first
  * iteration there is nothing to keep. A train_step may have changed what the trainer does not see. */
 static bool is_before_iteration(const weft_trainer *t) {
     return t->failure.step.is_bad && !t->has_run && !t->options.train_step && t->progress.iteration > 0;
@@ -409,7 +410,7 @@ void checkpoints_fail(weft_trainer *t) {
     if (s->is_begun) complete(t);
     if (!is_before_iteration(t) || s->saved == t->progress.iteration || !s->has_news) return;
     int64_t begin = t->begin;
-    t->begin = t->began; /* who goes on meets the bad step again */
+    t->begin = t->began; /* a training that resumes meets the bad step again */
     if (is_worth_it(t)) save(t, false, s->best.best);
     t->begin = begin;
     if (s->is_begun) complete(t);

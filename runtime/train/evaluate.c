@@ -68,7 +68,7 @@ static weft_status step(weft_trainer *t, weft_hook_point before, const char *cal
     sweep *s = find_sweep(t, before, call, error);
     if (!s || settle(t, error) || sweep_next(s, t->store, &which, error)) return error->status;
     metrics_clear(&s->metrics);
-    if (which < 0) s->is_begun = false; /* the next call begins anew */
+    if (which < 0) s->is_begun = false; /* the next call begins again */
     if (which >= 0) {
         metrics_note(&s->metrics, &s->run[which], 1);
         measures_clear(&s->measures);

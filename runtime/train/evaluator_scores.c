@@ -10,7 +10,7 @@ static int64_t classes_of(const weft_view *scores) {
     return scores->shape[1];
 }
 
-/* Elements of one class of a sample: the product of the axes behind C. */
+/* Elements of one class of a sample: the product of the axes after C. */
 static int64_t inner_of(const weft_view *scores) {
     int64_t n = 1;
     for (int i = 2; i < scores->ndim; i++) n *= scores->shape[i];

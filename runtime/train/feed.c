@@ -27,7 +27,7 @@ static tensor array_type(const batches *b, int i) {
     return tensor_of_samples(b->samples, a->dtype, a->ndim, a->shape);
 }
 
-/* Sources that are no sources are found by the loader. */
+/* Sources that are not sources are found by the loader. */
 static int arrays_of(const weft_source *s) {
     return s->n < 0 ? 0 : s->n > WEFT_SOURCE_ARRAYS ? WEFT_SOURCE_ARRAYS : s->n;
 }
@@ -200,7 +200,7 @@ static weft_status takes_rows(const batches *b, const char *graph, const weft_po
         graph, port->name, TENSOR(&want), is_rest ? "last batch is" : "batches are", rows, way_out);
 }
 
-/* Whether an array gives what an input takes, but for the number of samples. */
+/* Whether an array gives what an input takes, except for the number of samples. */
 static bool fits(const tensor *have, const tensor *want) {
     if (have->dtype != want->dtype || have->ndim != want->ndim) return false;
     for (int k = 1; k < want->ndim; k++)
@@ -285,7 +285,7 @@ static weft_status find_source(const batches *b, const weft_plan *plan, const ch
         if (b->names[i])
             kit_add(&fed, "%s%.60s", fed.length ? ", " : "; these inputs are fed: ", b->names[i]);
     return kit_fail(error, WEFT_NAME,
-                    "graph %s: input %s %s is not fed: no data have its name (graphtool: --data %s=FILE, and "
+                    "graph %s: input %s %s is not fed: no data for it (graphtool: --data %s=FILE, and "
                     "--val-data for a validation)%.600s",
                     graph, port->name, TENSOR(&want), port->name, fed.text);
 }

@@ -23,7 +23,7 @@ static void count_samples(weft_trainer *t) {
     t->progress.iteration++;
 }
 
-/* What all ranks learn after an iteration whose metrics are due: means, and that one of them shall stop. */
+/* What all ranks learn after an iteration whose metrics are due: means, and whether one of them says stop. */
 static weft_status agree(weft_trainer *t, weft_error *error) {
     double stops = atomic_load(&t->is_stopped);
     int64_t samples = t->progress.train.samples;

@@ -1,6 +1,6 @@
 /* flow.c - an iteration: the steps of the plan's flow, or what options.train_step runs.
  *
- * Of the micro-batches that a step takes, rank r gets the r-th block: so w ranks with k each do what one rank
+ * Rank r gets the r-th block of the micro-batches that a step takes: so w ranks with k each do what one rank
  * with w k does. A step that runs on batches which another took has k of its K, every (K / k)-th, which are
  * the same ones in any world, too. */
 #include "runtime/train/trainer.h"
@@ -148,7 +148,7 @@ void flow_take(weft_trainer *t, const bound *r) {
 }
 
 /* Numbers of the batches that this rank reads in an iteration that begins at batch `begin`, at most `most`,
- * into list; returns how many, and moves *begin behind those of all ranks. */
+ * into list; returns how many, and moves *begin after those of all ranks. */
 static int iteration_batches(const weft_trainer *t, int64_t iteration, int64_t *begin, int64_t *list,
                              int most) {
     weft_flow_step steps[WEFT_MAX_FLOW_STEPS];

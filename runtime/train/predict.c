@@ -1,8 +1,8 @@
 /* predict.c - one output of a graph for every sample of a data set, batch after batch into one array. */
 #include "runtime/train/trainer.h"
 
-/* Whether the output of run `which` has a row for each of `rows` samples, as the one of run 0 but for their
- * number. */
+/* Whether the output of run `which` has a row for each of `rows` samples, as the one of run 0 except for
+ * their number. */
 static bool has_rows(const sweep *s, int which, int64_t rows) {
     const weft_port *p = &s->run[which].out[0], *first = &s->run[0].out[0];
     if (!p->ndim || p->ndim != first->ndim || p->shape[0] != rows) return false;

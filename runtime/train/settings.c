@@ -1,4 +1,4 @@
-/* settings.c - what a training that goes on does otherwise than the one that was saved: from there on its
+/* settings.c - what a resumed training does differently from the one that was saved: from there on its
  * numbers differ from those of one that was not stopped. The file may say anything of its settings. */
 #include "runtime/data/kit.h"
 #include "runtime/train/trainer.h"

@@ -63,7 +63,7 @@ static double exact_value(const exact *of) {
 
 /* ---- a tally ---- */
 
-/* Wrong calls are told when the evaluator's function returns. */
+/* Wrong calls are reported when the evaluator's function returns. */
 static void wrong(weft_tally *t, const char *what, int64_t index, int64_t n) {
     if (!t->error.status) kit_fail(&t->error, WEFT_ARGUMENT, "%s %jd of %jd", what, index, n);
 }

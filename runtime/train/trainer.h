@@ -43,7 +43,7 @@ typedef struct batches {
 weft_status batches_open(batches *b, const weft_dataset *of, const weft_plan *plan, const char *only,
                          const weft_loader_options *how, weft_comm *comm, const weft_env *env,
                          weft_error *error);
-/* Logs which arrays are converted, but for what the trainer has logged before; without data nothing. */
+/* Logs which arrays are converted, except for what the trainer has logged before; without data nothing. */
 void batches_tell(const batches *b, const weft_dataset *of, weft_trainer *t);
 void batches_close(batches *b);
 void batches_epoch(batches *b, int64_t epoch);
@@ -254,12 +254,12 @@ weft_status rates_open(weft_trainer *t, weft_error *error);
 weft_status rates_begin(weft_trainer *t, weft_error *error);
 /* Those that nothing has said are the store's, as the first run begins. */
 weft_status rates_keep(weft_trainer *t, weft_error *error);
-/* Takes what is asked for otherwise than by the training that was saved. */
+/* Takes what is asked for differently from the training that was saved. */
 weft_status rates_resume(weft_trainer *t, weft_error *error);
 
 /* ---- settings.c ---- */
 
-/* Logs each setting that the plan has otherwise than that of the training that was saved. */
+/* Logs each setting in which the plan differs from that of the training that was saved. */
 void settings_tell(const weft_trainer *t, const struct weft_checkpoint *c);
 
 /* ---- checkpoints.c ---- */
@@ -268,7 +268,7 @@ typedef struct checkpoints {
     struct weft_checkpoint_writer *writer; /* NULL: none are written */
     struct weft_checkpoint_lock *lock;     /* of the folder, on rank 0; NULL: none */
     bool is_begun;                         /* one is under way */
-    bool is_resumed;                       /* the training goes on from one; until its first run has begun */
+    bool is_resumed;                       /* the training resumes from one; until its first run has begun */
     bool has_news;                         /* a step was good since the last one */
     int64_t saved;                         /* iteration of the last one; -1: none */
     int64_t best_step;                     /* iteration of the best one; 0: none */
@@ -287,7 +287,7 @@ typedef struct checkpoints {
     char path[4096];    /* of it; empty: there is none */
 } checkpoints;
 
-/* Checks the options, and goes on from where they say. Before hooks are looked at. */
+/* Checks the options, and continues from where they say. Before hooks are looked at. */
 weft_status checkpoints_open(weft_trainer *t, weft_error *error);
 /* With the session, before the first iteration. Collective. */
 weft_status checkpoints_begin(weft_trainer *t, weft_error *error);
@@ -309,7 +309,7 @@ typedef struct failure {
 } failure;
 
 /* Of a run of r that ended with WEFT_DATA, in this rank's micro-batch `micro`: names its samples in *error. A
- * bad one that may be passed over is no error any more, and its metrics are taken back. */
+ * bad one that may be passed over is not an error any more, and its metrics are taken back. */
 weft_status step_failed(weft_trainer *t, const bound *r, int64_t micro, bool is_bad, weft_error *error);
 
 /* ---- the trainer ---- */
@@ -429,7 +429,7 @@ weft_status trainer_tell(const weft_trainer *t, weft_status status, const weft_e
 weft_status trainer_save_validated(weft_trainer *t, const char *path, weft_error *error);
 /* Puts averages in the place of parameters, where optimizers keep some; *done: they were not there before.
  * The second puts parameters back, also after an error of this rank, `before`, which it returns: with ZeRO
- * the other ranks take part, so it comes before they are told. Collective. */
+ * the other ranks take part, so it comes before they hear of it. Collective. */
 weft_status trainer_averages_on(weft_trainer *t, sweep *s, bool *done, weft_error *error);
 weft_status trainer_averages_off(weft_trainer *t, sweep *s, weft_status before, weft_error *error);
 /* ---- epoch.c ---- */

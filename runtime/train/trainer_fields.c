@@ -36,7 +36,7 @@ static const weft_field checkpoints_fields[] = {
     WEFT_FIELD(OF, minutes, REAL, 0, 1e9, "0", "minutes between two"),
     WEFT_FIELD(OF, keep, INT, 1, INT32_MAX, "3", "how many stay, the newest"),
     WEFT_FIELD(OF, best, TEXT, 0, 0, NULL, "metric of the validation whose best checkpoint stays"),
-    WEFT_FIELD(OF, max, FLAG, 0, 1, NULL, "that metric shall grow; else it shall fall"),
+    WEFT_FIELD(OF, max, FLAG, 0, 1, NULL, "that metric should grow; else it should fall"),
     WEFT_FIELD(OF, most_failures, INT, -1, INT32_MAX, "3",
                "failures in a row that end the training; -1: none does"),
     WEFT_FIELD(OF, resume, TEXT, 0, 0, NULL, "a checkpoint, a folder of them, or auto"),

@@ -109,7 +109,7 @@ static bool has_room(const collectives *l, const weft_node *n) {
                                                          l->x->plan->subgraphs[a->group].n_ranks);
 }
 
-/* What parameters follow (weft_moving_mean) is no gradient. */
+/* What parameters follow (weft_moving_mean) is not a gradient. */
 static bool is_followed(const collectives *l, const weft_node *n) {
     const weft_variable *s = variable_find(l->x->plan->model, ((const collective_attrs *)n->attrs)->path);
     return s && s->kind == VARIABLE_BUCKET && s->members[0]->follows;

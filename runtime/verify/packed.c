@@ -154,7 +154,7 @@ static bool check_derived(verify_index *x, const program *p, const weft_node **f
         if (!v) continue;
         if (!first[v->index]) first[v->index] = n;
         if (value_root(n->in[0])->node->op != &weft_op_parameter)
-            return verify_broken(x, "K7", n, "is derived of what is no parameter as of the run's start");
+            return verify_broken(x, "K7", n, "is derived of what is not a parameter as of the run's start");
         if (!type_equal(&v->type, &n->out[0].type) || !derive_alike(first[v->index], n))
             return verify_broken(x, "K7", n, "another node makes the same derived value differently");
     }

@@ -38,7 +38,7 @@ static const char *why_foreign(void *of, const weft_value *v, bool *goes_on) {
     if (n->op->flags & OP_COMMUNICATES && n->op != &weft_op_wait &&
         (n->op != &weft_op_all_reduce || n->variable != w->bucket))
         return "waits for a collective of something else";
-    if (!n->n_in || n->op->flags & OP_RANDOM) return "reads what is no gradient of its bucket";
+    if (!n->n_in || n->op->flags & OP_RANDOM) return "reads what is not a gradient of its bucket";
     *goes_on = true;
     return NULL;
 }

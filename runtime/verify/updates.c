@@ -22,7 +22,7 @@ static const weft_variable *bucket_of(const weft_variable *v) {
     return v->kind == VARIABLE_BUCKET ? v : v->bucket;
 }
 
-/* A number of the step that nothing else needs to be asked of: a variable of the optimizer that is no
+/* A number of the step that nothing else needs to be asked of: a variable of the optimizer that is not a
  * bucket's state, or a factor that is made of the norm of all gradients. What is computed from numbers is
  * one, too. */
 static bool is_number(const weft_value *v) {
@@ -55,7 +55,7 @@ static const char *why_not(void *of, const weft_value *v, bool *goes_on) {
         from->op == &weft_op_accumulate)
         return "is renewed by another gradient";
     if (from->op == &weft_op_constant || from->op == &weft_op_constant_tensor) return NULL;
-    if (!from->n_in || from->op->flags & OP_RANDOM) return "is renewed by what is no part of an update";
+    if (!from->n_in || from->op->flags & OP_RANDOM) return "is renewed by what is not a part of an update";
     if (w->is_cut && !keeps_apart(from)) return "is renewed by an op that mixes elements of a cut parameter";
     *goes_on = true;
     return NULL;
@@ -92,7 +92,7 @@ static const char *check_renew(renewal *w, const weft_node *n, int *times) {
     const weft_variable *over = n->in[0]->variable;
     int64_t end, first;
     w->bucket = over ? bucket_of(over) : NULL;
-    if (!w->bucket || n->n_in != 3) return "renews what is no part of a bucket";
+    if (!w->bucket || n->n_in != 3) return "renews what is not a part of a bucket";
     const subgraph *g = verify_subgraph_of(w->x, w->bucket->members[0]);
     verify_own(w->x, w->bucket, &w->begin, &end);
     w->is_cut = w->bucket->shards && g && g->ddp.shard == WEFT_SHARD_FLAT;

@@ -49,7 +49,7 @@ static const weft_value *content(const weft_value *v) {
 
 /* ---- the map ---- */
 
-/* Whether `renew` finds what it shall put into the place of its first operand there. */
+/* Whether `renew` finds what it puts into the place of its first operand there. */
 static bool is_renewed(const weft_node *renew, const weft_value *v) {
     return renew->op == &weft_op_renew && v == renew->in[2] && v->base == renew->in[0] && !v->base_offset &&
            type_equal(&v->type, &v->base->type);
@@ -254,7 +254,7 @@ static int writings_before(const prover *p, int owner, int id) {
 }
 
 /* V4 for a read: as many writes must have been played as were built before the read. What a node has put into
- * a variable's place is no version of it until it is renewed: V2 proves that it is there. */
+ * a variable's place is not a version of it until it is renewed: V2 proves that it is there. */
 static bool check_version(prover *p, const weft_node *n, const weft_value *v) {
     const weft_value *root = value_root(v);
     if (!root->variable || content(v) != root) return true;

@@ -1,5 +1,5 @@
 /* verify.h - what the verifier's files share. Each rule has a code, with which its message begins, and a
- * sentence at the top of its file; docs/concepts.md has a table of all rules, made from there:
+ * sentence at the top of its file; docs/concepts.md has this table:
  *     verify.c          V1-V5  memory of one program
  *     layouts.c         K1-K5  strides: what kernels read and write, what views name
  *     packed.c          K6, K7  packed operands, and other values derived from parameters
@@ -41,8 +41,8 @@ weft_status verify_world(const weft_plan *const *plans, int n, weft_error *error
  * with the pass "states". */
 weft_status verify_rank_order(const weft_plan *first, const weft_plan *plan, weft_error *error);
 weft_status verify_rank_ranges(const weft_plan *const *plans, int rank, weft_error *error);
-/* All that a plan up to the pass "states" has of its rank, but for the numbers of ranks: ranks with one text
- * have one plan. The caller frees it; NULL: memory is out. */
+/* All that a plan up to the pass "states" has of its rank, except for the numbers of ranks: ranks with one
+ * text have one plan. The caller frees it; NULL: memory is out. */
 char *verify_rank_text(const weft_plan *plan);
 
 /* ---- for the rules ---- */
@@ -106,7 +106,7 @@ bool verify_sums_gradients(const weft_node *n);
 const weft_variable *verify_filled_by(const weft_node *n);
 /* The bucket whose whole gradients n has, over all micro-batches so far; NULL: none. */
 const weft_variable *verify_gradients_in(const weft_node *n);
-/* The bucket that an update changes, whole or in a rank's range; NULL: n is no update. */
+/* The bucket that an update changes, whole or in a rank's range; NULL: n is not an update. */
 const weft_variable *verify_updated_by(const weft_node *n);
 /* The subgraph of a parameter's path or of a scope, from what weft_model_set_ddp said; NULL: none. The
  * second one remembers it. */

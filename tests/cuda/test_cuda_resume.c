@@ -1,4 +1,4 @@
-/* test_cuda_resume.c - a training that goes on from a checkpoint on another device: what is loaded has the
+/* test_cuda_resume.c - a training that continues from a checkpoint on another device: what is loaded has the
  * same bits, and what follows is as near to the CPU's as a training on the GPU is. */
 #include "cuda/support/gpu.h"
 #include "cuda/support/narrow.h"
@@ -93,7 +93,7 @@ TEST(what_is_loaded_on_another_device_has_the_same_bits) {
         }
 }
 
-/* `late`: the second half of the losses, of a training that went on from a checkpoint. */
+/* `late`: the second half of the losses, of a training that continued from a checkpoint. */
 static void check_late(const narrow_model *c, const world_rank *whole, const world_rank *late) {
     int n = late->n_losses, before = whole->n_losses - n;
     for (int i = 0; CHECK(n > 0 && before == n) && i < n; i++)

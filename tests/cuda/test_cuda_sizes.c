@@ -139,7 +139,7 @@ TEST(attention_takes_many_tiles_and_wide_heads) {
         {"attention", {"bf16[2,1,40,64], bf16[2,1,40,64], bf16[2,1,40,64]", "scale=-0.1"}},
         {"attention", {"bf16[1,1,136,72], bf16[1,1,20,72], bf16[1,1,20,72]", "causal=1"}},
         {"attention", {"bf16[1,1,20,128], bf16[1,1,70,128], bf16[1,1,70,128]", NULL}},
-        /* heads that are no multiple of 8 are never copied by 16 bytes */
+        /* heads that are not multiples of 8 are never copied by 16 bytes */
         {"attention", {"bf16[1,2,70,20], bf16[1,2,70,20], bf16[1,2,70,20]", "causal=1"}},
         {"attention", {"f16[1,1,10,67], f16[1,1,70,67], f16[1,1,70,67]", NULL}},
         /* tiles of 64 keys and 128 queries, filled, one over and one under; masks of the last one */

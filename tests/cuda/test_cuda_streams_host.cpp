@@ -279,7 +279,7 @@ static int captured() {
     works(cudaGraphDestroy(graph));
     for (int i = 0; i < 3; i++) /* one after the other, on any stream */
         works(cudaGraphLaunch(exec, i == 1 ? s.b : s.a));
-    works(cudaGraphExecDestroy(exec)); /* what runs goes on */
+    works(cudaGraphExecDestroy(exec)); /* what runs continues */
     return s.fetch(1) + 1000 * cuda_host_count().graphs;
 }
 
@@ -428,7 +428,7 @@ TEST(what_another_thread_may_call_depends_on_the_capture) {
                                    : is_unsafe || each.waits_for_all ? cudaErrorStreamCaptureUnsupported
                                                                      : cudaSuccess;
                 if (each.is_legacy && !strcmp(each.name, "a kernel on the legacy stream") && !blocking)
-                    says = cudaSuccess; /* queueing is no unsafe call */
+                    says = cudaSuccess; /* queueing is not an unsafe call */
                 cudaError_t ends = says ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
                 CHECK_SAYS(r.said == says && r.ended == ends, "%s, mode %d, %s stream: %d, then %d",
                            each.name, mode, blocking ? "blocking" : "non-blocking", r.said, r.ended);

@@ -38,7 +38,7 @@ static void count_node(void *context, const weft_node_event *e) {
     watch *w = context;
     const weft_node *n = node_of(w->session, e);
     int64_t now = launches_so_far();
-    if (!CHECK_SAYS(n, "%%%d of %s is no node of the plan", e->id, e->graph)) return;
+    if (!CHECK_SAYS(n, "%%%d of %s is not a node of the plan", e->id, e->graph)) return;
     node_work work = node_work_of(n);
     bool good = now - w->seen == work.launches || (w->begins && now - w->seen > work.launches);
     CHECK_SAYS(good, "%s: %s %%%d by %s: %lld launches, the plan says %d", e->graph, e->op, e->id, e->kernel,

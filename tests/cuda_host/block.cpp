@@ -224,7 +224,7 @@ void tell_deadlock() {
     s.failed = true;
 }
 
-/* The stacks of a block that was given up are made anew. Nothing on them needs a destructor: kernels hold no
+/* The stacks of a block that was given up are made again. Nothing on them needs a destructor: kernels hold no
  * C++ objects that own memory. */
 void abandon() {
     for (thread &t : s.threads)
@@ -402,7 +402,7 @@ unsigned ballot(const char *what, unsigned mask, int predicate) {
 void copy_later(void *to, const void *from, int bytes, int valid) {
     thread *me = running();
     if (((uintptr_t)to | (uintptr_t)from) % (size_t)bytes)
-        trouble("an asynchronous copy of %d bytes from or to an address that is no multiple of them", bytes);
+        trouble("an asynchronous copy of %d bytes from or to an address that is not a multiple of them", bytes);
     /* a read before the wait gets NaN */
     memset(to, 0xff, (size_t)bytes);
     me->copies.push_back({to, from, bytes, valid, me->group});

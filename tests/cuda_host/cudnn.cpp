@@ -153,7 +153,7 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
 
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor_) {
     descriptor *d = static_cast<descriptor *>(descriptor_);
-    if (!is_alive(d)) return fail(CUDNN_STATUS_BAD_PARAM, "a descriptor is destroyed that is none");
+    if (!is_alive(d)) return fail(CUDNN_STATUS_BAD_PARAM, "what is destroyed is not a descriptor");
     d->alive = 0;
     delete d;
     return CUDNN_STATUS_SUCCESS;

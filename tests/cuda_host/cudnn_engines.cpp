@@ -103,7 +103,7 @@ static const descriptor *result_of(const convolution &c) {
 cudnnStatus_t cuda_host_dnn::operation_check(const descriptor *d) {
     convolution c = convolution_of(d);
     if (c.window->type != CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
-        return fail(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "a window is none");
+        return fail(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "a window is not a descriptor");
     int64_t axes = *numbers(c.window, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS);
     for (const descriptor *t : {c.big, c.small, c.weight})
         if (t->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR ||

@@ -87,7 +87,7 @@ void fiber_switch(fiber *from, fiber *to) {
     cuda_host_switch(&from->top, to->top);
 #if defined(__SANITIZE_ADDRESS__)
     /* Back from `to`, which may run on another system thread than when it was first entered: records its
-     * stack anew. */
+     * stack again. */
     const void *bottom;
     __sanitizer_finish_switch_fiber(from->shadow, &bottom, &to->bytes);
     to->stack = static_cast<char *>(const_cast<void *>(bottom));

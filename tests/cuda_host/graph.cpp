@@ -71,7 +71,7 @@ static bool is_joined(const capture &c) {
     return std::all_of(reached.begin(), reached.end(), [](char r) { return r; });
 }
 
-/* External events are read and recorded anew in each launch. */
+/* External events are read and recorded again in each launch. */
 std::shared_ptr<graph_run> graph_start(cudaGraphExec_t exec) {
     auto run = std::make_shared<graph_run>();
     size_t n = exec->nodes->size();

@@ -3,8 +3,8 @@
  * that runs adds for all. A group of messages waits until each of its messages has its partner, in the order
  * of each pair of ranks. When ranks make different calls, start captured calls in different orders, or send
  * messages of different lengths, the GPU breaks with a message; or, with cuda_host_nccl_lenient, they wait
- * for ever as on a real one. The queued calls of an aborted rank end at once, and ranks that wait for it go
- * on waiting. */
+ * for ever as on a real one. The queued calls of an aborted rank end at once, and ranks that wait for it wait
+ * on. */
 #include "cuda_host/nccl.h"
 
 #include "cuda_host/cuda_host.h"
@@ -78,7 +78,7 @@ struct world {
     /* Messages without a partner, by (from, to). */
     std::map<std::pair<int, int>, std::deque<std::shared_ptr<message>>> alone;
     std::map<int, rendezvous> rendezvous_list;
-    std::vector<split_of> splits; /* of the split that is going on */
+    std::vector<split_of> splits; /* of the split under way */
     std::map<int, std::shared_ptr<world>> parts;
     int split_left = 0;
 };

@@ -53,7 +53,7 @@ static int all(weft_comm *c) {
     return 0;
 }
 
-/* Contributions that any change of order or cut would round otherwise. */
+/* Contributions that any change of order or cut would round differently. */
 static void contribute(float *x, size_t n, int rank) {
     uint32_t state = 12345u + 977u * (uint32_t)rank;
     for (size_t i = 0; i < n; i++) {
@@ -278,7 +278,7 @@ static int group_without_memory(weft_comm *c) {
     weft_error error = {0};
     allocations = 0;
     weft_comm_group(c, (int[]){0, 1, 2}, 3, &group, &error);
-    if (!error.status) weft_comm_run(group, &(weft_collective){.name = "behind it"}, &error);
+    if (!error.status) weft_comm_run(group, &(weft_collective){.name = "after it"}, &error);
     tell(c, error.text);
     sleep(1); /* so that the others' words get out */
     weft_comm_abort(c, "the test is over");

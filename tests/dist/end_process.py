@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """end_process.py PID STATUS - makes a process call _exit(STATUS), as a library does that gives up: all its threads are stopped (ptrace), since
-they share the code that is changed, and the main one continues at a system call. Exit status 77: the system does not allow it, or this is no x86-64."""
+they share the code that is changed, and the main one continues at a system call. Exit status 77: the system does not allow it, or this is not x86-64."""
 import ctypes
 import os
 import platform

@@ -15,4 +15,4 @@ if libc.ptrace(SEIZE, pid, None, None) or libc.ptrace(INTERRUPT, pid, None, None
     sys.exit(77)
 os.waitpid(pid, ALL)
 print("held", flush=True)
-time.sleep(float(sys.argv[2]))  # at the end of this process the thread goes on
+time.sleep(float(sys.argv[2]))  # at the end of this process the thread continues

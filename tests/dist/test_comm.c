@@ -219,11 +219,12 @@ static bool tell(rank_run *r, weft_comm *group, int round, int which) {
     for (int i = 0; i < TOLD; i++) x[i] = group->rank ? -1 : round * 100 + which + i;
     if (weft_comm_run(group, &c, &error)) keep(r, error.text);
     for (int i = 0; i < TOLD && !*r->text; i++)
-        if (x[i] != round * 100 + which + i) keep(r, "what was told is not what was heard");
+        if (x[i] != round * 100 + which + i) keep(r, "what was sent is not what was heard");
     return !*r->text;
 }
 
-/* Rank 0 broadcasts to rank 2 and goes on with rank 1, reusing all its slots; rank 2 may still be reading. */
+/* Rank 0 broadcasts to rank 2 and continues with rank 1, reusing all its slots; rank 2 may still be
+ * reading. */
 static void with_a_slow_reader(rank_run *r) {
     weft_comm *slow = NULL, *fast = NULL;
     weft_error error = {0};

@@ -95,7 +95,7 @@ check_sizes() {
 }
 [[ $part == kills ]] || check_sizes
 
-# Killed all at once, at any moment: no process and no file of ours is left. In a /dev/shm of our own the list is ours, but for
+# Killed all at once, at any moment: no process and no file of ours is left. In a /dev/shm of our own the list is ours, except for
 # what Open MPI keeps there. LAUNCH writes the ranks' process ids.
 others="vader|openmpi|ompi|sm_segment"
 launch='echo $$ >"$0/$$"; exec "$@"'
@@ -112,7 +112,7 @@ kill_all() {
         kill -0 $launcher 2>/dev/null || break
         sleep 0.1
     done
-    # Seen once in 50: Open MPI's mpirun goes on waiting for ranks that died while they were connecting to it.
+    # Seen once in 50: Open MPI's mpirun continues waiting for ranks that died while they were connecting to it.
     kill -9 $launcher 2>/dev/null && echo "after $seconds s: mpirun does not notice that its ranks are gone"
     for pid in $(ls "$folder/pids"); do
         state=$(awk '/^State/ { print $2 }' "/proc/$pid/status" 2>/dev/null)

@@ -44,7 +44,7 @@ TEST(ranks_are_read_from_every_launcher) {
           strcmp(l.address, "10.0.0.1") == 0 && !l.token);
 }
 
-/* torchrun's agent listens at MASTER_PORT, unless it was told not to. */
+/* torchrun's agent listens at MASTER_PORT, unless an option forbids it. */
 TEST(the_port_where_ranks_meet_is_a_free_one) {
     char *torchrun[] = {"RANK=1",
                         "WORLD_SIZE=2",

@@ -180,7 +180,7 @@ TEST(a_missing_rank_is_named_on_all_ranks) {
     CHECK_TEXT(ranks[1].error.text, "rank 1: rank 0 says: 2 of 4 ranks did not come within 1.0 s: 2, 3");
 }
 
-/* A rank whose deadline passes before rank 0's has been told all the same. */
+/* A rank whose deadline passes before rank 0's knows all the same. */
 TEST(a_rank_that_came_early_knows_who_is_missing) {
     rank ranks[3];
     ranks_init(ranks, 3, NULL, 60, NULL);
@@ -215,7 +215,7 @@ TEST(a_rank_that_fails_says_why_to_all) {
         ranks_start(ranks, 3);
         ranks_end(ranks, 3);
         snprintf(want, sizeof want, "rank %d could not join: out of luck", who);
-        for (int i = 0; i < 3; i++) { /* a rank that fails is none that did not come */
+        for (int i = 0; i < 3; i++) { /* a rank that fails is not reported as missing */
             CHECK(ranks[i].status == WEFT_IO);
             CHECK_HOLDS(ranks[i].error.text, i == who && who ? "out of luck" : want);
         }
@@ -451,7 +451,7 @@ TEST(silent_strangers_keep_no_rank_out) {
     CHECK_SAYS(tries < 6, "%d tries", tries);
 }
 
-/* What is no meeting of ours is told from one at once, or at the deadline. */
+/* A server that is not a meeting of ours is recognized at once, or at the deadline. */
 TEST(a_port_of_something_else_is_named) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     rank ranks[2];

@@ -118,7 +118,7 @@ TEST(ranks_at_different_collectives_are_told_with_the_first_difference) {
     remove_rings();
 }
 
-/* Two of three files are whole: what they say of the third rank is told. */
+/* Two of three files are whole: what they say of the third rank is reported. */
 TEST(a_damaged_file_is_passed_over_and_a_folder_within_is_found) {
     ring_set s;
     weft_error error = {0};
@@ -231,7 +231,7 @@ TEST(each_rank_is_called_once_when_one_is_lost) {
     for (int i = 0; i < 3; i++) NEED(!pthread_create(&threads[i], NULL, stay_or_come, comms[i]));
     for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
     for (int i = 0; i < 3; i++) weft_comm_free(comms[i]);
-    CHECK_SAYS(found_here == 2 && told_by_others == 1, "%d found it, %d were told", found_here,
+    CHECK_SAYS(found_here == 2 && told_by_others == 1, "%d found it, %d were reported", found_here,
                told_by_others);
 }
 

@@ -50,7 +50,7 @@ typedef struct place {
         p->sampler = how;                                                                                    \
     }
 
-/* ---- a strategy of one's own, with all its functions, which count their calls of both ranks ---- */
+/* ---- a strategy of your own, with all its functions, which count their calls of both ranks ---- */
 
 enum { DISTRIBUTE, GRADIENT, BEFORE_FORWARD, AFTER_SETUP, CONNECT, FUNCTIONS };
 static atomic_int calls[FUNCTIONS];

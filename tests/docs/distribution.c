@@ -67,6 +67,16 @@ static bool write_images(void) {
 
 /* ---- one rank ---- */
 
+/* One rank of a world: `comm` from weft_comm_threads, _local, _mpi, _ucx or your own. */
+static weft_session *open_rank(const weft_model *model, weft_comm *comm, weft_plan **plan, weft_store **store,
+                               weft_error *error) {
+    weft_compile_options options = {
+        .world = comm->world, .rank = comm->rank, .accumulate = 2, .bucket_cap_mb = 4};
+    *plan = weft_compile(model, &options, error);
+    *store = *plan ? weft_store_new(*plan, 1, error) : NULL;
+    return *store ? weft_session_open_on(*plan, *store, comm, error) : NULL;
+}
+
 static void train_steps(member *r) {
     weft_plan *plan = NULL;
     weft_store *store = NULL;
@@ -87,7 +97,6 @@ static void *run_member(void *argument) {
     weft_source *images = r->error.status ? NULL : weft_source_open("images.npy", NULL, NULL, &r->error);
     if (images) train_gan(r->gan, r->comm, images, BATCH * WIDTH * sizeof(float), &r->error);
     weft_source_free(images);
-    if (!r->error.status) weft_plan_free(compile_for(r->gan, r->comm, &r->error));
     weft_comm_free(r->comm);
     return NULL;
 }

@@ -19,7 +19,7 @@ typedef struct place {
     weft_error error;
 } place;
 
-/* One iteration of a step of one's own: the discriminator twice on one batch. */
+/* One iteration of a step of your own: the discriminator twice on one batch. */
 static weft_status twice(weft_trainer *t, void *user, weft_error *error) {
     (void)user;
     weft_status status = weft_trainer_run(t, "d_step", WEFT_FLOW_NEXT, error);

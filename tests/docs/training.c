@@ -58,7 +58,7 @@ static int check(bool is_right, const char *what, const weft_error *error) {
     return !is_right;
 }
 
-/* With a step of one's own, until the discriminator is good or 40 iterations have run. */
+/* With a step of your own, until the discriminator is good or 40 iterations have run. */
 static int own(weft_error *error) {
     weft_model *m = build();
     weft_source *s = weft_source_open("train.npy", NULL, NULL, error);

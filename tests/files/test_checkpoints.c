@@ -1,6 +1,6 @@
-/* test_checkpoints.c - checkpoints: training goes on to the same bits in any other world; whatever is damaged
- * is found and an older one is used; a failed or killed save leaves the older ones as they were. Ranks are
- * threads; processes that are killed are forks. */
+/* test_checkpoints.c - checkpoints: training continues to the same bits in any other world; whatever is
+ * damaged is found and an older one is used; a failed or killed save leaves the older ones as they were.
+ * Ranks are threads; processes that are killed are forks. */
 #include "support/faults.h"
 #include "support/folder.h"
 #include "support/test.h"
@@ -770,8 +770,10 @@ TEST(what_a_file_may_not_say_is_refused) {
         const char *from, *to; /* of one length */
         const char *exported, *loaded;
     } rows[] = {
-        {"\"average of net.fc1.bias", "\"average of net.fc1.bium", "is no average of its net.fc1.bium", ""},
-        {"\"average of net.fc1.bias", "\"average of head.fc.bias", "is no average of its head.fc.bias", ""},
+        {"\"average of net.fc1.bias", "\"average of net.fc1.bium", "is not an average of its net.fc1.bium",
+         ""},
+        {"\"average of net.fc1.bias", "\"average of head.fc.bias", "is not an average of its head.fc.bias",
+         ""},
         {"\"average of net.fc1.bias", "\"averoge of net.fc1.bias",
          "'averoge of net.fc1.bias', which no value is", "'averoge of net.fc1.bias', which no value is"},
         {"\"lr of a\"", "\"lr in a\"", "it says that optimizer.a.lr is 'lr in a'",
@@ -853,7 +855,7 @@ TEST(a_disk_without_room_is_told_at_the_start) {
     weft_checkpoint_writer_close(w);
     lone_close(&other);
     f.disk = bytes;
-    /* without memory for the copy the step waits, and it is told how long */
+    /* without memory for the copy the step waits, and it is reported how long */
     w = weft_checkpoint_writer_open(l.session, &(weft_checkpoint_options){.folder = "c", .no_snapshot = true},
                                     &error);
     NEED(w != NULL);
@@ -983,7 +985,7 @@ static weft_status export_once(faults *f, weft_error *error) {
     return status;
 }
 
-/* Into a folder of one's own, which is empty each time. */
+/* Into a folder of your own, which is empty each time. */
 static weft_status reshard_once(faults *f, weft_error *error) {
     f->io.rename(f, "d/step-00000007", "gone");
     weft_checkpoint *c = weft_checkpoint_find("c", NULL, NULL, &f->env, error);
@@ -1057,8 +1059,8 @@ static int kill_write(void *c, void *file, const void *from, size_t bytes) {
 
 enum { KILL_STEPS = 6 };
 
-/* A training of six steps that saves each, and goes on from the newest. With `calls` it is killed. Exits with
- * 0 and writes its weights when it is done. */
+/* A training of six steps that saves each, and continues from the newest. With `calls` it is killed. Exits
+ * with 0 and writes its weights when it is done. */
 static void child(const char *folder, const char *weights, long calls) {
     static weft_io io;
     weft_error error = {0};

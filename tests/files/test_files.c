@@ -109,7 +109,7 @@ TEST(pipes_and_devices_are_written_through) {
     CHECK_HOLDS(error.text, "cannot be written: Is a directory");
 }
 
-/* What is open as a descriptor is not opened anew: a file there goes on where it is. */
+/* What is open as a descriptor is not opened again: a file there continues where it is. */
 TEST(a_descriptor_by_name_is_that_descriptor) {
     char name[40];
     NEED(enter("descriptors"));

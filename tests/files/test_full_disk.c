@@ -1,6 +1,6 @@
 /* test_full_disk.c - a training on a disk that is full, or becomes it: of its checkpoints the oldest goes for
- * the newest, never the best or the last whole one; what could not be written is told when it happens. The
- * disk is in memory (faults.capacity). */
+ * the newest, never the best or the last whole one; what could not be written is reported when it happens.
+ * The disk is in memory (faults.capacity). */
 #include "support/faults.h"
 #include "support/test.h"
 #include "weft/weft.h"
@@ -11,12 +11,12 @@
 
 enum { WIDTH = 200, MOST = 8 };
 
-/* ---- what is told ---- */
+/* ---- what is reported ---- */
 
 static struct {
     weft_trainer *trainer;
     int n;
-    int64_t iteration; /* when the last line was told */
+    int64_t iteration; /* when the last line was reported */
     char line[600];
 } told;
 
@@ -145,7 +145,7 @@ TEST(the_oldest_goes_for_the_newest) {
     CHECK_HOLDS(told.line, ": the oldest, step 1, was removed for step 3, and so on until there is room");
 }
 
-/* A run that finds a full disk, where there are two; with one it is told before the first step. */
+/* A run that finds a full disk, where there are two; with one it is reported before the first step. */
 TEST(a_run_that_goes_on_makes_room_too) {
     uint64_t bytes = bytes_of_one();
     for (int there = 1; there <= 3; there++) {

@@ -355,7 +355,7 @@ TEST(every_truncation_of_model_bin_is_refused) {
     CHECK(!weft_load("broken.bin", &f.env, &error));
     CHECK_HOLDS(error.text, "cut off at ");
     check_broken(&f, "a byte too many", whole->data, whole->bytes + 1,
-                 whole->bytes); /* a NUL is behind the data */
+                 whole->bytes); /* a NUL is after the data */
     faults_end(&f);
 }
 

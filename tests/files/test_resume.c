@@ -1,4 +1,4 @@
-/* test_resume.c - a training that was stopped and goes on from a checkpoint ends as one that was not: the
+/* test_resume.c - a training that was stopped and continues from a checkpoint ends as one that was not: the
  * bits of its weights and optimizers, the decisions of its hooks, in any world and wherever it stopped. */
 #include "support/folder.h"
 #include "support/ranks.h"
@@ -24,7 +24,7 @@ static weft_status read_sample(void *context, int64_t i, void *const *into, weft
     return WEFT_OK;
 }
 
-/* What is wrong with the samples, where a test sets it: a number that is none, or one that cannot be read. */
+/* What is wrong with the samples, where a test sets it: NaN, or a number that cannot be read. */
 static struct { int64_t nan, unread; } flaw = {-1, -1};
 
 static weft_status read_flawed(void *context, int64_t i, void *const *into, weft_error *error) {
@@ -371,7 +371,7 @@ TEST(another_rate_is_taken_where_it_is_asked_for) {
             remove(got);
             CHECK(run_it(&again) && same_files(same, got) && !was_told(changed));
         }
-        /* another one is, and stays with all that goes on from there: the same command, and one without */
+        /* another one is, and stays with all that continues from there: the same command, and one without */
         run first = {.model = m, .folder = folder, .resume = "auto", .world = world, .stop = 30};
         first.rates = world > 1 ? both : &other, first.n_rates = world > 1 ? 3 : 1;
         CHECK(run_it(&first) &&
@@ -441,7 +441,7 @@ TEST(a_rate_that_a_hook_has_lowered_is_kept) {
     weft_model_free(m);
 }
 
-/* An optimizer of one's own, whose slots have such names. */
+/* An optimizer of your own, whose slots have such names. */
 static void keep_slots(weft_update *u) {
     u->slots[0] = weft_add(weft_scale(u->slots[0], 0.9), u->gradient);
     u->slots[1] = weft_maximum(u->slots[1], weft_abs(u->gradient));
@@ -485,7 +485,7 @@ TEST(slots_may_have_the_names_of_numbers) {
     }
 }
 
-/* Weights that are lost replace no good ones, even where the training is to go on with them. */
+/* Weights that are lost replace no good ones, even where the training is to continue with them. */
 static weft_status spoil(void *self, weft_trainer *t, weft_hook_point point, weft_error *error) {
     const float nan[8 * WIDTH] = {(float)NAN};
     (void)self;
@@ -584,7 +584,7 @@ TEST(several_that_fail_in_a_row_end_it) {
         CHECK_SAYS(ended == rows[i].iteration, "row %zu ends after %lld", i, (long long)ended);
         CHECK(weft_trainer_check(t, &e) == WEFT_IO);
         remove(in_top("gone"));
-        if (!i) { /* with a folder again it goes on, and one that can be saved makes it whole */
+        if (!i) { /* with a folder again it continues, and one that can be saved makes it whole */
             CHECK(weft_trainer_fit(t, &e) == WEFT_OK && weft_trainer_progress(t)->iteration == 30);
             CHECK_SAYS(weft_trainer_check(t, &e) == WEFT_OK, "%s", e.text);
             remove_tree(in_top("gone"));
@@ -610,7 +610,7 @@ static int64_t newest(const char *folder) {
     return step;
 }
 
-/* A run with the flaw ends with an error; one without it goes on from what the first has left. */
+/* A run with the flaw ends with an error; one without it continues from what the first has left. */
 static void check_flawed(run begin, int64_t *saved) {
     const char *want = in_top("want"), *got = in_top("got");
     begin.folder = in_top("flawed");

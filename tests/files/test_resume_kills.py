@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """test_resume_kills.py BUILD - trainings of two or four ranks that are killed with SIGKILL at random moments while they write checkpoints, one rank or
-all, go on by the same command, are killed again, and go on in 1, 2, 4 or 3 ranks to the end.
+all, continue by the same command, are killed again, and continue in 1, 2, 4 or 3 ranks to the end.
 
 With as many micro-batches a step (not in 3 ranks) the weights and optimizers' state at the end are those of a run that nobody disturbed, to the
 bit; in 3 it says how the batch changes, and ends. Each resumes from the newest complete checkpoint. WEFT_TEST_CASES cases (3) from seed

@@ -112,7 +112,7 @@ static int give_file(const char *path) {
     return 0;
 }
 
-/* ---- corpora: files one after the other, each behind its length of 4 bytes, packed by gzip ---- */
+/* ---- corpora: files one after the other, each after its length of 4 bytes, packed by gzip ---- */
 
 typedef struct found {
     char path[700];

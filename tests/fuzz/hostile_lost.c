@@ -106,7 +106,7 @@ static void mend_ring(mutant *m, const mutant *good) {
     }
 }
 
-/* What graphtool blame does with the folder. Files that are passed over are told on stderr. */
+/* What graphtool blame does with the folder. Files that are passed over are reported on stderr. */
 static void blame(subject *s, const char *folder) {
     ring_set set;
     weft_error error = {0};
@@ -179,7 +179,7 @@ static void mend_model(mutant *m, size_t begin, size_t end) {
     memcpy(model + CHECKSUM_AT, &checksum, sizeof checksum);
 }
 
-/* The length of the head, where the data behind it kept theirs, the model, and the checksum at the end. */
+/* The length of the head, where the data after it kept theirs, the model, and the checksum at the end. */
 static void mend_bad_step(mutant *m, const mutant *good) {
     static const char key[] = "\"model\":", place_of[] = "\"data_offsets\":[";
     uint64_t head;
@@ -203,7 +203,7 @@ static void mend_bad_step(mutant *m, const mutant *good) {
     memcpy(m->data + m->n - sizeof checksum, &checksum, sizeof checksum);
 }
 
-/* What graphtool replay does. A step that is fine here is no error. */
+/* What graphtool replay does. A step that is fine here is not an error. */
 static void try_bad_step(subject *s) {
     const place *p = s->h->kept;
     replayed r;

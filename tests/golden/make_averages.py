@@ -4,7 +4,7 @@
     python tests/golden/make_averages.py       (writes tests/golden/averages.h and averages_norm.h)
 
 Parameters a and b of N elements, from 0.5; the loss of step s is the sum of (a - x)^2 + (b - x)^2, with x as in `data`.
-Of each row of the test: a after STEPS updates, and its average.
+Each row of the test has: a after STEPS updates, and its average.
 
 averages_norm.h: a BatchNorm1d of N channels over ROWS samples, whose output is pulled towards 1: its weight, mean and
 variance, and their averages with use_buffers.

@@ -5,7 +5,7 @@ is None outside of updates [FROM, TO).
     python tests/golden/make_freezing.py       (writes tests/golden/freezing.h)
 
 a and b have N elements, from 0.5; the loss of step s is the sum of (a - x)^2 + (b - x)^2 / 2, with x as in `data`. A row of the
-test has the optimizer; the norm to which gradients are clipped (0: none); a factor on beta1 at each step. Of each row: a and b
+test has the optimizer; the norm to which gradients are clipped (0: none); a factor on beta1 at each step. Each row has: a and b
 after STEPS updates.
 """
 import re

@@ -71,7 +71,7 @@ def braces(v):
 
 
 def fields(**given):
-    """Options whose value is none of PyTorch's defaults."""
+    """Options whose value is not PyTorch's default."""
     said = [f".{k} = {v}" for k, v in given.items() if v is not None]
     return ", ".join(said)
 
@@ -509,7 +509,7 @@ def _(c, x, dim=-1, descending=False, stable=None):
 
 @maps("topk")
 def _(c, x, k, dim=-1, largest=True, sorted=True):
-    refuse(not sorted, "an order that is not told")
+    refuse(not sorted, "an unspecified order")
     return f"weft_topk({c(x)}, {k}, {axis(x, dim)}, {flag(largest)}, &out[1])"
 
 
@@ -695,7 +695,7 @@ def loss(reduction="mean", **given):
 
 
 def unless(v, usual):
-    """A number that is not the default; a 0 that is none."""
+    """A number that is not the default; WEFT_ZERO for 0."""
     return None if v == usual else "WEFT_ZERO" if v == 0 else number(v)
 
 

@@ -94,7 +94,7 @@ def slope(part, i, step, p):
 
 
 def curve(expression, part):
-    shape = SHAPES[part] if part < 2 or "Muon" in expression else (6,)  # a line, but for muon
+    shape = SHAPES[part] if part < 2 or "Muon" in expression else (6,)  # a line, except for muon
     x = torch.tensor(start(part), dtype=torch.float64).reshape(shape).requires_grad_()
     optimizer, found = eval(expression, globals(), {"p": [x]}), []
     for t in range(1, POINTS[-1] + 1):

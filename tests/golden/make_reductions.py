@@ -5,7 +5,7 @@
 
 A line is the row's text, the operand x, f32[2,3,4], and "f32[2,3] 1 2 ...|...": the result y; the gradient of the sum of y^2
 by x; the gradient of the sum of that one's squares. The row says how many
-gradients there are; a result that is no float has none.
+gradients there are; a result that is not a float has none.
 """
 import re
 from pathlib import Path

@@ -226,7 +226,8 @@ TEST(a_shape_is_written_once_also_in_a_scope_within_another) {
 
 /* ---- the batch ---- */
 
-/* At the batch that the model is built with it is no error: nothing tells a batch of 1 from a shape of 1. */
+/* At the batch that the model is built with it is not an error: nothing tells a batch of 1 from a shape of
+ * 1. */
 TEST(a_shape_that_fixes_the_batch_is_told_how_to_follow_it) {
     static const char way[] =
         "test_api.c:|the batch of 1 that the model was built with|not 4|-1 or WEFT_BATCH";

@@ -743,7 +743,7 @@ def fill(case, want, moved, low):
     for k, x in want.items():
         exact = not x.is_floating_point()
         scale = largest(x)
-        floor = 3e-8 if scale > 1e-6 else 8e-6  # what is zero but for rounding
+        floor = 3e-8 if scale > 1e-6 else 8e-6  # what is zero except for rounding
         within = 0.0 if exact else 32 * EPSILON * scale + 24 * moved[k] + floor
         if (exact and moved[k]) or within > max(0.02 * scale, 1e-5):
             dropped += 1

@@ -1,6 +1,6 @@
 """generate.py - a random, well-formed training as a case (README.md): one or two graphs over one set of parameters,
-optimizers, data, and the configurations under which it shall be compiled. A function of the seed and of the cell of the
-table of coverage that it shall fill.
+optimizers, data, and the configurations under which it is compiled. A function of the seed and of the cell of the
+table of coverage that it is to fill.
 """
 
 import random

@@ -1,6 +1,6 @@
 """ops.py - every op that a user can build: how the generator draws its operands and attributes.
 
-A draw is a function of a Draft (draft.py) and an Aim: which operand shall have which layout. It asks for operands by
+A draw is a function of a Draft (draft.py) and an Aim: which operand should have which layout. It asks for operands by
 `at(k, shape)`, so that aiming works for all ops alike, and returns the node's result. Beside it stand what the table of
 coverage needs: how many operands, which of them no gradient passes, which never have several axes.
 """
@@ -248,7 +248,7 @@ def parts(name):
         shape = g.shape(at.ndim(0, 1, 4))
         axis, n = g.below(len(shape)), 1 + g.below(3)
         sizes = [1 + g.below(3) for _ in range(n)]
-        if name == "chunk":  # as long as ceil(length / n), but for the last one
+        if name == "chunk":  # as long as ceil(length / n), except for the last one
             least = max(1, sizes[0] - n + 1)
             sizes = [sizes[0]] * (n - 1) + [least + g.below(sizes[0] - least + 1)]
         if name == "unbind":
@@ -403,7 +403,7 @@ def index_add(g, at):
 
 
 def sort(name):
-    """Values. Of equal ones topk gives the first, PyTorch's any: evaluate.py sorts for both, since gradients tell."""
+    """Values. Among equal ones topk gives the first, PyTorch's any: evaluate.py sorts for both, since gradients tell."""
     def draw(g, at):
         x = at(0, g.shape(at.ndim(0, 1, 4)))
         axis, up = g.below(len(x.shape)), g.below(2)

@@ -1,5 +1,5 @@
 """run.py - draws cases from seeds on, asks PyTorch, then the engine, and compares: python run.py --cases 2000 --seed 1.
-Everything that is counted is kept in --folder, so that the next call goes on: state.json, and failed/SEED.json for each
+Everything that is counted is kept in --folder, so that the next call continues: state.json, and failed/SEED.json for each
 case that fails (reduce.py makes it small). The last line is: next seed, cases run, skipped, failed of this call.
 """
 
@@ -158,7 +158,7 @@ def main():
     state, ran, all_cells = load(o.folder), collections.Counter(), generate.cells()
     if o.report:
         return report(state)
-    program = shutil.copy2(o.program, o.folder)  # so that a build may go on meanwhile
+    program = shutil.copy2(o.program, o.folder)  # so that a build may continue meanwhile
     deadline, end = time.time() + 60 * o.minutes, o.seed + o.cases
     seed = o.seed
     with multiprocessing.get_context("spawn").Pool(o.workers) as pool:

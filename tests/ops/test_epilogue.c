@@ -173,7 +173,7 @@ static const struct {
     {"relu of what is read twice", relu_of_what_is_read_twice, 0, 0, 2},
     {"gelu_tanh of what is fetched", gelu_of_what_is_fetched, 1, 1, 2},
     {"a product that is read twice", product_that_is_read_twice, 1, 0, 0},
-    {"a width that is no multiple of 8", odd_width, 0, 0, 2},
+    {"a width that is not a multiple of 8", odd_width, 0, 0, 2},
     {"gelu by erf", gelu_by_erf, 0, 0, 2},
 };
 enum { CASES = sizeof cases / sizeof *cases };
@@ -261,7 +261,7 @@ TEST(its_nodes_read_back) {
         char *again = back ? weft_model_text(back) : NULL;
         CHECK_SAYS(back, "%s", error.text);
         if (again)
-            CHECK(strncmp(text, again, strlen(again)) == 0); /* but for what launches are told as comments */
+            CHECK(strncmp(text, again, strlen(again)) == 0); /* except for what launches have as comments */
 
         CHECK_HOLDS(text, "u8[6,32] = linear_act(");
         CHECK_HOLDS(text, "act=relu keep=1");

@@ -108,7 +108,7 @@ static void gradient_compare(evaluation *e, const trial *t, const weft_value *lo
     int64_t n = type_elements(&x->type), places = n < MAX_PLACES ? n : MAX_PLACES;
     double exact[MAX_PLACES], most = 1;
     int64_t at[MAX_PLACES];
-    for (int64_t p = 0; p < places; p++) { /* read before the differences run the graph anew */
+    for (int64_t p = 0; p < places; p++) { /* read before the differences run the graph again */
         at[p] = n <= MAX_PLACES ? p : (int64_t)(random_bits(r) % (uint64_t)n);
         exact[p] = evaluate_get(e, gradient, at[p]);
         most = fmax(most, fabs(exact[p]));

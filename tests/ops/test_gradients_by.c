@@ -154,7 +154,7 @@ TEST(a_gradient_is_by_the_value_that_was_named_not_by_one_that_equals_it) {
     for (size_t i = 0; i < sizeof small_cases / sizeof *small_cases; i++) small_case_check(&small_cases[i]);
 }
 
-/* The gradient by a permuted result goes on into the loss that trains the bias. */
+/* The gradient by a permuted result continues into the loss that trains the bias. */
 TEST(a_loss_made_of_gradients_by_permuted_values_trains_as_pytorch) {
     static const float x[] = {0.167387784,  1.00503695,   -0.508231044,  -0.380688965, 0.476706594,
                               -0.683951259, 1.11725914,   -0.541824579,  0.207505777,  0.161369219,

@@ -90,7 +90,7 @@ enum { LENGTH = 1003, MOST_LEVELS = 4 };
 
 typedef struct step {
     weft_model *m;
-    weft_node *adds[2]; /* that goes on, that ends a step */
+    weft_node *adds[2]; /* that continues, that ends a step */
     int levels;
     block in[MOST_LEVELS + 1];
 } step;

@@ -79,7 +79,7 @@ static bool masks_hold(void) {
     return holds;
 }
 
-/* `bytes` that end, but for alignment, at a page that cannot be touched; of 0xff, which is NaN in every
+/* `bytes` that end, except for alignment, at a page that cannot be touched; of 0xff, which is NaN in every
  * float. */
 static char *slot_alloc(int slot, size_t bytes) {
     if (!slots[slot]) {
@@ -397,7 +397,7 @@ static void level_run(const level *l, const job *j, report *r) {
             c = j->list[r->at];
         else
             case_draw(&c, j->seed, r->at);
-        tell(r, "case %" PRIu64 ": %s(%s) %s, %d threads: ended by %s %d, %" PRId64 " bytes behind slot %d",
+        tell(r, "case %" PRIu64 ": %s(%s) %s, %d threads: ended by %s %d, %" PRId64 " bytes past slot %d",
              r->at, c.op, c.in, c.attrs, c.threads, WIFSIGNALED(how) ? "signal" : "status",
              WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how), r->slot < 0 ? 0 : r->beyond, r->slot);
         if (!WIFSIGNALED(how)) return;

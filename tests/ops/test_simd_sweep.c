@@ -390,7 +390,7 @@ TEST(kernels_go_past_their_longest_blocks_in_each_precision) {
             filled now;
             if (!has_turn(dtype, (int)i) || !samples_are_of(form_op(&longest[i].node))) continue;
             form_fill(&longest[i].node, &l, &now);
-            CHECK_SAYS(elements_of(&now) > LONGER, "%s(%s) %s is no node", longest[i].node.op, now.in,
+            CHECK_SAYS(elements_of(&now) > LONGER, "%s(%s) %s is not a node", longest[i].node.op, now.in,
                        now.attrs);
             filled_check(&now, dtype);
         }

@@ -175,7 +175,7 @@ TEST(what_one_minimize_judges_has_one_partition_of_ranks) {
     weft_model_free(m);
 }
 
-/* Another type's training goes on from an f16 one's file, and the other way round. */
+/* Another type's training continues from an f16 one's file, and the other way round. */
 TEST(files_with_and_without_a_scale_load) {
     static const weft_dtype dtypes[] = {WEFT_F16, WEFT_BF16};
     char path[] = "/tmp/weft_scale_XXXXXX";

@@ -4,7 +4,7 @@
  * fast and fused kernels, with accumulated micro-batches, in worlds of one and two, with ZeRO 0 to 2.
  *
  * The effect of rounding is measured by disturbing each result of the graph in f64. So even in bf16 a
- * gradient that lacks one term of a sum is told from a rounded one: the loss without one element of the op's
+ * gradient that lacks one term of a sum differs from a rounded one: the loss without one element of the op's
  * result is such a mutant.
  *
  * Settings are assigned in turn, so that each op meets each route, and each value of each setting; the

@@ -285,7 +285,7 @@ TEST(it_is_moved_as_settings_say_or_they_are_refused) {
     CHECK_HOLDS(o.text, "has no optimizer that settings for all are for");
 }
 
-/* A value that is not finite is a bad step with a guard; without one it stays, but for momentum 0. */
+/* A value that is not finite is a bad step with a guard; without one it stays, except for momentum 0. */
 TEST(values_that_are_not_finite_or_large_are_what_they_are) {
     static const weft_guard guards[] = {WEFT_GUARD_OFF, WEFT_GUARD_NAN, WEFT_GUARD_SPIKE, WEFT_GUARD_GRAD};
     for (int i = 0; i < 4; i++) {

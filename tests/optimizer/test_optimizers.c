@@ -1,6 +1,6 @@
 /* test_optimizers.c - every optimizer, by name: 100 steps in f64 equal PyTorch's or those of a NumPy
  * reference (tests/golden/make_optimizers.py, which reads the rows below); and in f32, over buckets: w ranks
- * with any sharding train to the bits of one, a saved state goes on to the bit, and a step that f16 skips
+ * with any sharding train to the bits of one, a saved state continues to the bit, and a step that f16 skips
  * changes nothing. */
 #include "ops/cpu/isa.h"
 #include "graph/settings/minimize.h"

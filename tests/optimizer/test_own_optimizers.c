@@ -1,4 +1,4 @@
-/* test_own_optimizers.c - optimizers of one's own: what a builder built is recorded in the model, in its
+/* test_own_optimizers.c - optimizers of your own: what a builder built is recorded in the model, in its
  * text and in model.bin, so a loaded model trains to the same bits without the builder; any world does too;
  * what definitions and updates may not be is refused, and so are files and texts that say it. */
 #include "ops/cpu/isa.h"
@@ -246,7 +246,7 @@ TEST(an_update_is_fused_into_one_node_a_bucket) {
     for (const weft_node *n = plan->programs[0].graph->first; n; n = n->next) {
         is_behind |= strcmp(n->op->name, "schedule") == 0;
         if (!is_behind || n->out[0].type.ndim == 0 || node_is_silent(n)) continue;
-        CHECK_SAYS(n->is_update, "%s is behind the schedule, but is no part of the update", n->op->name);
+        CHECK_SAYS(n->is_update, "%s is after the schedule, but is not a part of the update", n->op->name);
         renewed += strcmp(n->op->name, "renew") == 0;
         fused += strcmp(n->op->name, "fused") == 0;
         busy++;
@@ -258,7 +258,7 @@ TEST(an_update_is_fused_into_one_node_a_bucket) {
 }
 
 /* As adam's, an update that is made of ops element by element copies nothing: it writes parameters and state
- * where they lie, in worlds and with ZeRO, too. Of nadam and rprop two fused nodes make the update, and one
+ * where they lie, in worlds and with ZeRO, too. For nadam and rprop two fused nodes make the update, and one
  * value is renewed by a node that does not read it. */
 TEST(updates_element_by_element_are_written_in_place) {
     static const weft_optimizer built[] = {
@@ -408,10 +408,10 @@ TEST(texts_that_define_what_no_builder_can_are_refused) {
         {"define signum", "define signum x", "' number ' is expected"},
         {"define signum", "define signum slot momentum_buffer=1", "and no two alike"},
         {"update signum", "update nobody", "update: no line defines 'nobody'"},
-        {"name=\"gradient\"", "name=\"other\"", "other is no input that an update has"},
+        {"name=\"gradient\"", "name=\"other\"", "other is not an input that an update has"},
         {"name=\"parameter\"", "name=\"step\"", "has an input 'step' already"},
-        {"output parameter", "output lr", "lr is no output that an update has"},
-        {"output slot.momentum_buffer", "output slot.none", "slot.none is no output"},
+        {"output parameter", "output lr", "lr is not an output that an update has"},
+        {"output slot.momentum_buffer", "output slot.none", "slot.none is not an output"},
         {"= sub(", "= random_normal(", "random_normal: 2 operands, 0 to 0 are allowed"},
         {"graph step train", "graph step train\nupdate signum", "updates must come before graphs"},
         {"f64[] = input() name=\"lr\" dtype=f64", "f32[] = input() name=\"lr\" dtype=f32", "numbers f64[]"},

@@ -28,7 +28,7 @@ static void sought_free(void *context, void *memory, size_t bytes) {
     free(memory);
 }
 
-/* Bytes of tensors in a rank's file: all behind its header, whose length it begins with. */
+/* Bytes of tensors in a rank's file: all after its header, whose length it begins with. */
 static uint64_t bytes_in_file(const char *folder, int rank) {
     char path[200];
     uint64_t header = 0;

@@ -86,7 +86,7 @@ TEST(equal_patterns_have_equal_texts_whatever_their_shapes) {
     weft_model *a = example(64, 768), *b = example(8, 16), *c = example(64, 765);
     char *of_a = source_of(fused_of(a)), *of_b = source_of(fused_of(b)), *of_c = source_of(fused_of(c));
     CHECK(of_a && of_b && strcmp(of_a, of_b) == 0);
-    CHECK(of_a && of_c && strcmp(of_a, of_c) != 0); /* 765 is no multiple of a vector */
+    CHECK(of_a && of_c && strcmp(of_a, of_c) != 0); /* 765 is not a multiple of a vector */
     free(of_a);
     free(of_b);
     free(of_c);

@@ -206,7 +206,7 @@ static const struct {
                {"a node is in no launch", lose_node, "S1", false},
                {"a launch is of another kind", change_kind, "S1", false},
                {"the gate is not read", lose_gate, "S6", false},
-               {"a gate is read that is none", gain_gate, "S6", false}};
+               {"what is read as a gate is not a gate", gain_gate, "S6", false}};
 enum { CHANGES = sizeof changes / sizeof *changes };
 
 static int caught[7], made[CHANGES]; /* by number of the rule; by change */
@@ -246,7 +246,7 @@ TEST(a_changed_launch_is_found_by_its_rule) {
     for (int c = 0; c < CHANGES; c++) CHECK_SAYS(made[c] > 0, "never: %s", changes[c].name);
 }
 
-/* Moves the first node of the launch behind the gate into the gate's. */
+/* Moves the first node of the launch after the gate into the gate's. */
 static bool move_past_gate(program *p) {
     int gate = 0;
     while (gate + 1 < p->n_launches && !p->launches[gate].gates) gate++;

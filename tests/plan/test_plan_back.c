@@ -36,7 +36,7 @@ static void check_back(const weft_model *m, const weft_compile_options *c) {
     weft_model *back = weft_model_parse(text, "plan", NULL, &error);
     char *again = back ? weft_model_text(back) : NULL;
     CHECK_SAYS(back != NULL, "%s: %s", name, error.text);
-    CHECK_SAYS(!again || strcmp(text, again) == 0, "%s: it reads back otherwise", name);
+    CHECK_SAYS(!again || strcmp(text, again) == 0, "%s: it reads back differently", name);
     weft_text_free(again);
     weft_text_free(text);
     weft_model_free(back);

@@ -1,5 +1,5 @@
-/* test_room.c - what will not fit is told before it is allocated: what is free by the files of a machine that
- * a folder plays, what a plan that is too large is told, and that each way out that is named is true. */
+/* test_room.c - what will not fit is reported before it is allocated: what is free by the files of a machine
+ * that a folder plays, the error of a plan that is too large, and that each way out that is named is true. */
 #include "examples/zoo.h"
 #include "runtime/store/room.h"
 #include "support/faults.h"
@@ -91,7 +91,7 @@ TEST(the_first_version_of_control_groups_is_read_too) {
     remove_tree(root);
 }
 
-/* ---- what a plan is told ---- */
+/* ---- the error of a plan ---- */
 
 static uint64_t left;
 

@@ -1,7 +1,7 @@
 /* test_steps.c - building, loading, compiling, verifying, printing and opening a session take time in
- * proportion to the model. Of n, 2n and 4n the second increase may be 2.2 times the first (2 is linear, n log
- * n 2.1 at these sizes, n^2 is 4). Fixed and linear parts cancel in that, so a quadratic term shows while it
- * is a twentieth of the whole. Steps are counted instead of seconds, so a busy machine changes nothing.
+ * proportion to the model. For n, 2n and 4n the second increase may be 2.2 times the first (2 is linear, n
+ * log n 2.1 at these sizes, n^2 is 4). Fixed and linear parts cancel in that, so a quadratic term shows while
+ * it is a twentieth of the whole. Steps are counted instead of seconds, so a busy machine changes nothing.
  * WEFT_TEST_FIGURES=1 prints all counts.
  *
  * A step is a basic block. This program contains the library's own sources (graph, ops, runtime) once more,

@@ -10,7 +10,7 @@ under() {
     OMP_NUM_THREADS=1 valgrind -q --error-exitcode=9 --suppressions="$tests/valgrind.supp" "$@"
 }
 under "$build/test_layouts" gradients_in models_whose
-# Checkpoints while training goes on, ranks as threads, a training that goes on from one: also what is written to files.
+# Checkpoints while training continues, ranks as threads, a training that continues from one: also what is written to files.
 under "$build/test_checkpoints" newest_and_the_best state_is_that
 [[ -n ${WEFT_TEST_QUICK:-} ]] && exit
 under "$build/test_poison" what_a_step

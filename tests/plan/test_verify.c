@@ -68,8 +68,8 @@ static weft_plan *compile(const weft_model *m, weft_compile_options options, int
     return plan;
 }
 
-/* Ranks whose plans are the same up to the pass "states", but for numbers of ranks, have one plan: graphtool
- * verify proves one of them for all. How many ranks share another's. */
+/* Ranks whose plans are the same up to the pass "states", except for numbers of ranks, have one plan:
+ * graphtool verify proves one of them for all. How many ranks share another's. */
 static int check_classes(const weft_model *m, weft_compile_options options, int world,
                          weft_plan *const *plans, uint64_t seed) {
     char *seen[WORLD] = {0};

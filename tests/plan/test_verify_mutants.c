@@ -75,8 +75,8 @@ static void check_hits(const mutant *list, tally *t) {
             CHECK_SAYS(!hits_of(t, at) || *hits_of(t, at) > 0, "rule %.3s was never hit", at);
 }
 
-/* false: it is none, as no stream ever meets the other. (The stream is first in, first out: whoever waits for
- * a later collective has waited for this one, too.) */
+/* false: this is not a fault, as no stream ever meets the other. (The stream is first in, first out: whoever
+ * waits for a later collective has waited for this one, too.) */
 static bool judge(const world *w, const weft_plan *plan, const mutant *m, uint64_t seed, test_random *r,
                   tally *t) {
     weft_error e = {0};

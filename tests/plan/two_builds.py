@@ -11,8 +11,8 @@ launches). Numbers are hashes (model_bits.c) of what each run gives, and of para
 Each build makes the models by its own builders and files, so a change there is found, too.
 
 $WEFT_TEST_SEED and $WEFT_TEST_CASES choose the cases, as in suites. --count prints how many there are. A difference is
-told as model, configuration, and the first line or key that differs; then come the counts as nightly.sh reads them. A case
-that both builds refuse is skipped. Models that BEFORE's zoo does not have are no cases.
+reported as model, configuration, and the first line or key that differs; then come the counts as nightly.sh reads them. A case
+that both builds refuse is skipped. Models that BEFORE's zoo does not have are not cases.
 """
 import argparse
 import gzip

@@ -1,8 +1,8 @@
 /*
  * fail_malloc.c - for LD_PRELOAD: the FAIL_AT-th malloc, calloc or realloc after the entry of main fails.
  *
- * What runs before main belongs to libraries: the CUDA runtime registers its kernels there, and crashes for
- * want of memory.
+ * What runs before main belongs to libraries: the CUDA runtime registers its kernels there, and crashes
+ * without memory.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -109,7 +109,7 @@ TEST(a_value_is_put_into_itself) {
 
 /* ---- the order of sort ---- */
 
-/* Rows of 5 and of 3,000 (long ones are sorted otherwise): NaN, infinities, both zeros, ties. */
+/* Rows of 5 and of 3,000 (long ones are sorted in another way): NaN, infinities, both zeros, ties. */
 TEST(nan_is_largest_and_ties_keep_their_order) {
     static const float x[5] = {0.0f, NAN, -0.0f, -INFINITY, INFINITY};
     static const int64_t rising[5] = {3, 0, 2, 4, 1}, falling[5] = {1, 4, 0, 2, 3};

@@ -59,7 +59,7 @@ static const struct {
     {"sum_ranks",
      "made for process groups (test_worlds_groups.c) and for batch_norm of all ranks (test_sync_norm.c)",
      false},
-    {"summed", "ends what a strategy of one's own builds: test_strategy.c", false},
+    {"summed", "ends what a strategy of your own builds: test_strategy.c", false},
     {"broadcast", "sends state where a subgraph asks for it: test_broadcast_buffers.c", false},
     {"renew", "puts what steps built from ops made in its place: test_optimizers.c", false},
     {"fused", "not made for the reference kernels", true},

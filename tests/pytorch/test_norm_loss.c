@@ -50,7 +50,7 @@ static weft_value *over_image(weft_value *x, weft_value *t) {
     return weft_layer_norm_op(x, w, b, 0);
 }
 
-/* A critic of x [N,4,3]: a layer (of t, for want of a weight), a norm, tanh. */
+/* A critic of x [N,4,3]: a layer (of t, as there is no weight), a norm, tanh. */
 static weft_value *through(norm *of, weft_value *x, weft_value *t, weft_value *w, weft_value *b) {
     return weft_tanh(of(weft_matmul(x, t, false, true), w, b));
 }
@@ -620,8 +620,8 @@ TEST(parametrized_weights_are_those_of_pytorch) {
 
 /* ---- eval ---- */
 
-/* With mean 0, variance 1, weight 1 and bias 0: y = k x, k = (1 + eps)^(-1/2). Of the sum of y^3 the
- * gradient is 3 k y^2, and the gradient of its sum of squares 36 k^3 y^3. */
+/* With mean 0, variance 1, weight 1 and bias 0: y = k x, k = (1 + eps)^(-1/2). The gradient of the
+ * sum of y^3 is 3 k y^2, and the gradient of its sum of squares 36 k^3 y^3. */
 TEST(batch_norm_in_eval_graphs_has_second_gradients) {
     weft_error e = {0};
     weft_model *m = weft_model_new("eval");

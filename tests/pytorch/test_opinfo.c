@@ -395,7 +395,7 @@ static void check_row(const row *r, const answers *all, bool *met, tally *t) {
 /* Which ops the rows' graphs have. */
 static bool met[1000];
 
-/* Samples of the mapped OpInfos that are no rows. */
+/* Samples of the mapped OpInfos that are not rows. */
 static const struct {
     int samples;
     const char *reason;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_clock.py - no test depends on how busy the machine is, told as PLACE: RULE:
+"""check_clock.py - no test depends on how busy the machine is, reported as PLACE: RULE:
 
   clock       a test reads no clock: what must not hang is ended by ctest, and what must be fast counts steps
   nap         who sleeps asks for a condition in a loop; after a sleep alone, nothing is sure

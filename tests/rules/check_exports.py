@@ -72,7 +72,7 @@ def check_kept(names, structures, write):
         kept.write_text("\n".join(lines) + "\n")
     for line in difflib.unified_diff(kept.read_text().splitlines(), lines, n=0, lineterm=""):
         if line[:3] not in ("---", "+++", "@@ "):
-            tell("tests/rules/abi.txt", f"{'lacks' if line[0] == '+' else 'has'} {line[1:]} (--write makes it anew)")
+            tell("tests/rules/abi.txt", f"{'lacks' if line[0] == '+' else 'has'} {line[1:]} (--write makes the list)")
 
 
 def defined(library, *options):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_includes.py - rules that no compiler checks, told as FILE:LINE: RULE.
+"""check_includes.py - rules that no compiler checks, reported as FILE:LINE: RULE.
 
   layers      a file includes only its own layer and those before it; examples only public headers and their own,
               libweft_train (runtime/data, runtime/train, runtime/hooks) too
@@ -9,7 +9,7 @@
   finished    no marks of unfinished work in sources, scripts and documents; no tabs, no trailing blanks
   order       no call has two arguments that build nodes: C leaves their order open, and a plan would depend on the compiler
   library     nothing mutable in static memory; nothing that prints, ends the process or takes memory past
-              the replaceable allocator (told from libweft.a itself)
+              the replaceable allocator (read from libweft.a itself)
 
     check_includes.py [--library libweft.a]... [--cc gcc] [--cxx g++]
 """

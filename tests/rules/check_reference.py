@@ -56,7 +56,7 @@ def check_enumerators(folder):
     for page in sorted((folder / "xml").glob("*_8h.xml")):
         for value in tree.parse(page).iter("enumvalue"):
             if not "".join(value.find("briefdescription").itertext()).strip():
-                tell(value.findtext("name"), "has no comment (/**< ... */ behind it)")
+                tell(value.findtext("name"), "has no comment (/**< ... */ after it)")
 
 
 def main():

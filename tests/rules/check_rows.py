@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""check_rows.py - a thing is told once: what lists and documents repeat of it is held against its one row, told as
+"""check_rows.py - a thing is said once: what lists and documents repeat of it is held against its one row, reported as
 PLACE: RULE, with the line to add where one is missing.
 
-  rules       each rule of a check (G, K, L, S, V and a number) is told on top of one file, is used in no other and named by
-              a mutant of the tests; verify.h has the file's line, docs/concepts.md the rule's (--write makes that table)
+  rules       each rule of a check (G, K, L, S, V and a number) is stated on top of one file, is used in no other and named by
+              a mutant of the tests; verify.h and docs/concepts.md have the file's line (--write makes them)
   ops         all are declared by ops/kit/ops.h, from ops/list.h, and have files of their names; each public builder has its
               line in here.h, each op that is not always f32 its place in docs/precision.md (--write makes both)
   optimizers  the names in ops/optimizer/list.h are spelt out by the file of their update op alone, and in train.h (--write)
   options     each row of graph/settings/ddp_list.h is a field of weft_ddp_options and in the tables of the documents
   blocks      constants of ops/cpu/ that are greater than any axis of test_simd_sweep's forms have nodes of their own there
-  commands    a subcommand of graphtool is its file, its line and a word of README.md; it takes options that there are
+  commands    a subcommand of graphtool is its file and its line; it takes options that there are
 
     check_rows.py [--write]
 """
@@ -103,17 +103,20 @@ def check_verify_header(rules, write):
             tell("runtime/verify/verify.h", f"its list needs the line\n *     {short:<17} {codes}  WHAT THEY ARE OF")
 
 
-def rules_table(rules):
-    lines = ["| rule | says | by |", "|---|---|---|"]
-    for code, (name, sentence) in rules.items():
-        lines.append(f"| {code} | {sentence} | `{name}` |")
+def rules_table():
+    """A row for each line of the list in verify.h."""
+    lines = ["| rules | are about | stated in |", "|---|---|---|"]
+    rows = re.findall(r"^ \*     (\S+\.c) +([GKLSV]\S*(?:, [GKLSV]\S*)*)  (.*)$", read("runtime/verify/verify.h"), re.M)
+    for short, codes, about in sorted(rows, key=lambda row: order_of(re.match(r"\w\d+", row[1])[0])):
+        name = next(n for n in (short, f"runtime/verify/{short}", f"runtime/{short}") if (ROOT / n).is_file())
+        lines.append(f"| {codes} | {about} | `{name}` |")
     return "\n".join(lines) + "\n"
 
 
-def check_rules_table(rules, write):
+def check_rules_table(write):
     page = ROOT / "docs/concepts.md"
-    text, table = page.read_text(), rules_table(rules)
-    head = "| rule | says | by |\n"
+    text, table = page.read_text(), rules_table()
+    head = "| rules | are about | stated in |\n"
     if head not in text:
         return tell("docs/concepts.md", f"it needs a table that begins with {head.strip()}")
     begin = text.index(head)
@@ -122,7 +125,7 @@ def check_rules_table(rules, write):
         page.write_text(text[:begin] + table + text[end:])
     elif text[begin:end] != table:
         missing = [line for line in table.splitlines() if line not in text[begin:end].splitlines()]
-        tell("docs/concepts.md", "its rules are not those on top of the files (tools/dev.sh docs writes them); it lacks\n"
+        tell("docs/concepts.md", "its rules are not those of runtime/verify/verify.h (tools/dev.sh docs writes them); it lacks\n"
              + "\n".join(missing))
 
 
@@ -348,10 +351,6 @@ def check_commands():
 
 
 # ---- blocks of the CPU's kernels ----
-    shown = re.search(r"\[graphtool\]\(docs/graphtool\.md\): ([a-z, ]+) \|", read("README.md"))
-    listed = shown.group(1).split(", ") if shown else []
-    for name in sorted(set(rows_of("tools/graphtool/cmd/list.h")) ^ set(listed)):
-        tell("README.md", f"the list of graphtool's commands and tools/graphtool/cmd/list.h differ in {name}")
 
 
 def constants(text):
@@ -384,7 +383,7 @@ def main():
     rules = find_rules()
     check_mutants(rules)
     check_verify_header(rules, o.write)
-    check_rules_table(rules, o.write)
+    check_rules_table(o.write)
     check_externs()
     check_here(o.write)
     check_precisions(o.write)
@@ -395,7 +394,7 @@ def main():
     check_commands()
     if o.write:
         write_passes()
-    print("\n".join(wrong) if wrong else "every thing is told once")
+    print("\n".join(wrong) if wrong else "every thing is said once")
     return 1 if wrong else 0
 
 

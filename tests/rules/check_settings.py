@@ -141,7 +141,7 @@ def structures(plain=False):
 
 
 def rows_of(text, heads):
-    """What stands behind each head, up to the bracket that closes it, or to the end of a table."""
+    """What stands after each head, up to the bracket that closes it, or to the end of a table."""
     rows = ""
     for head in heads:
         for match in re.finditer(r"(?<!\w)" + re.escape(head), text):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""check_style.py - how sources look to a reader, told as PLACE: RULE:
+"""check_style.py - how sources look to a reader, reported as PLACE: RULE:
 
   columns   no line with a comment is wider than 110 columns
   places    no trailing comment pushes a declaration onto two lines: such a comment stands above it
-  names     a static function's name is defined by at most 3 files of the library and of graphtool, but for the
+  names     a static function's name is defined by at most 3 files of the library and of graphtool, except for the
             names of table fields (infer, gradient, workspace ...): profiles and grep find the one that is meant
   share     of the library's lines, without blank ones, at least 15% hold a comment
 

@@ -364,7 +364,7 @@ class Losses(unittest.TestCase):
         return gpu_runs.Runs(lines)
 
     def wrong(self, run, step, *values):
-        """(exit status, what is told on standard error) with these values in one step of one run."""
+        """(exit status, what is reported on standard error) with these values in one step of one run."""
         return printed(gpu_losses.report, self.runs(run, step=step, values=list(values)))
 
     def test_equal_losses_agree(self):
@@ -419,7 +419,7 @@ class LossesOfAGpu(unittest.TestCase):
     """The whole step on a device that programs play, PyTorch's process too."""
 
     def losses(self, graphtool, torch):
-        """(exit status, what is told, the runs)"""
+        """(exit status, what is reported, the runs)"""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         path = os.path.join(folder.name, "losses.jsonl")

@@ -24,7 +24,7 @@ The words after the opening fence of a block decide:
 A table whose last column is headed "a line that runs" has one in each row, as code; several are run one after the
 other. One that begins with graphtool or mpirun goes to the shell, with the page's sh blocks; the others are C:
 tests/docs/PAGE_lines.c includes them as "lines.h": LINE(its number, the code) each, which makes a function of a `place`, and
-behind them the table `lines` of their texts and functions.
+after them the table `lines` of their texts and functions.
 
 A table headed "called by, file, function" is a road through the sources: the function is in the file, and the caller, a
 file of an earlier row or "your program", calls it ("by a table": not by its name).
@@ -49,12 +49,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/scripts"))
 import guide  # noqa: E402: what follows the guides reads their edits
+from links import broken_links  # noqa: E402
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
 SHELL = ("graphtool ", "mpirun ")  # how lines begin that are for it
 LONG = ("distribution", "ddp", "training", "mmengine") if "WEFT_TEST_QUICK" in os.environ else ()  # pages whose shell lines take a while
 EMULATED = "QEMU_MODEL" in os.environ  # an older processor, played by qemu: nothing that trains
 TRAINS = re.compile(r"\b(train|bench|trace|eval|calibrate|launch|quickstart|ckpt)\b")  # or reads what a training wrote
+# options of other programs in inline code, and one that a guide adds
+OTHERS = {"amp", "cfg-options", "force-group-allocation", "gpus", "list", "mca", "no-fusing", "oversubscribe", "quick", "signal", "spoil", "version"}
 NO_MPI = "no MPI\n"  # what mpirun of tests/docs/*_text.sh prints where there is none
 PROLOGUE = '#include "weft/weft.h"\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
 
@@ -270,24 +273,9 @@ def check_outputs(compiler, folder):
         check_commands(page, compiler, folder, "onednn" + version[1] if version else "")
 
 
-def anchors(page):
-    """What GitHub calls the page's headings."""
-    heads = re.findall(r"^#+ (.*)$", re.sub(r"(?ms)^```.*?^```", "", page.read_text()), re.M)
-    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
-
-
 def check_links(page):
-    is_code = False
-    for number, line in enumerate(page.read_text().splitlines(), 1):
-        is_code ^= line.startswith("```")
-        for target, anchor in [] if is_code else re.findall(r"(?:\]\(|src=\")([^)#\s\"]*)(?:#([^)\s\"]+))?", line):
-            to, place = page.parent / target if target else page, f"{page.relative_to(ROOT)}:{number}"
-            if "://" in target:
-                continue
-            if not to.exists():
-                tell(place, f"a link to {target}, which is not there")
-            elif anchor and anchor not in anchors(to):
-                tell(place, f"a link to {target}#{anchor}: {to.name} has no such heading")
+    for number, text in broken_links(page):
+        tell(f"{page.relative_to(ROOT)}:{number}", text)
 
 
 def check_ops(graphtool):
@@ -346,27 +334,18 @@ def check_passes():
         tell("docs/concepts.md", f"its table of passes is not that of runtime/compile.c: {', '.join(passes)}")
 
 
-def check_options(graphtool):
-    """docs/graphtool.md has a section for each subcommand, and a row for each option: its names, its help, its commands."""
+def check_commands_of(graphtool):
+    """docs/graphtool.md has a section for each subcommand; what documents call `--name` is an option of one, or of OTHERS."""
     page = (ROOT / "docs/graphtool.md").read_text()
     table = json.loads(subprocess.run([graphtool, "--table"], capture_output=True, text=True, check=True).stdout)
-    wanted = {}
     for command in table["commands"]:
         if not re.search(rf"^## {command['name']}\b", page, re.M):
             tell("docs/graphtool.md", f"has no section '## {command['name']}'")
-        for o in command["options"]:
-            row = wanted.setdefault(o["name"], [o, []])
-            row[1].append(command["name"])
-    rows = [r for r in re.findall(r"^\| (.*) \| (.*) \| (.*) \|$", page.split("## Every option")[-1], re.M) if r[0] != "option"]
-    shown = {re.search(r"--([\w-]+)", names).group(1): (names, help, users.split(", ")) for names, help, users in rows}
-    for name in sorted(wanted.keys() ^ shown.keys()):
-        tell("docs/graphtool.md", f"--{name} is missing, or gone: run tools/dev.sh docs")
-    for name in wanted.keys() & shown.keys():
-        (o, users), (names, help, shown_users) = wanted[name], shown[name]
-        is_named = f"--{name}" + (f"={o['argument']}" if o["argument"] else "") in names and (f"`-{o['letter']}`" in names) == bool(o["letter"])
-        if not is_named or help != o["help"] or shown_users not in (users, ["all"]) or \
-                (shown_users == ["all"] and len(users) != len(table["commands"])):
-            tell("docs/graphtool.md", f"--{name} is not as graphtool --table has it: run tools/dev.sh docs")
+    options = {o["name"] for command in table["commands"] for o in command["options"]} | OTHERS
+    for page in [p for p in pages() if p.parent in (ROOT, ROOT / "docs", ROOT / "docs/from")]:
+        for name in re.findall(r"`--([a-z][a-z0-9-]+)", re.sub(r"(?ms)^```.*?^```", "", page.read_text())):
+            if name not in options:
+                tell(page.relative_to(ROOT), f"--{name} is not an option of graphtool")
 
 
 def source_texts():
@@ -397,7 +376,7 @@ def check_messages(page, texts):
                 tell(f"{page.relative_to(ROOT)}:{number}", f"the sources print no '{piece.strip()}'")
 
 
-# What the page for the person on call has all messages of, but for wrong arguments of a program's own calls.
+# What the page for the person on call has all messages of, except for wrong arguments of a program's own calls.
 ON_CALL = ["runtime/checkpoint/*.c", "runtime/train/checkpoints.c", "runtime/session/cuda/*.c", "dist/*/*.c",
            "tools/graphtool/cmd/launch.c", "tools/graphtool/ranks/lost.c"]
 OWN_CALLS = {"dist/core/collective.c", "dist/core/comm.c", "dist/core/comm_options.c", "dist/core/compare.c", "dist/nccl/move.c"}
@@ -510,7 +489,7 @@ def main():
     check_folders()
     if o.graphtool:
         check_ops(o.graphtool)
-        check_options(o.graphtool)
+        check_commands_of(o.graphtool)
         check_precisions(o.graphtool)
         check_estimates(o.graphtool)
     print("\n".join(wrong) if wrong else f"{len(pages())} pages, {compiler.count} pieces of code")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test_gpu_scripts.sh - tools/gpu.sh without a GPU: a stand-in for nvidia-smi, build folders whose tests are one line, and
-# stand-ins for graphtool and the profilers. A run passes only if a test for a GPU did, and what a limit cuts is told.
+# stand-ins for graphtool and the profilers. A run passes only if a test for a GPU did, and what a limit cuts is reported.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 failures=0
@@ -73,7 +73,7 @@ done
 trap 'echo "as far as it got" >"$report"; kill $!; exit 2' INT
 sleep 100 & wait
 END
-# Takes long but for memcheck; with $finds, a tool, that one reports something and none takes long.
+# Takes long except for memcheck; with $finds, a tool, that one reports something and none takes long.
 stand_in "$folder/bin/compute-sanitizer" <<'END'
 if [[ ${finds-} == "$2" ]]; then
     if [[ -n ${races-} ]]; then
@@ -90,7 +90,7 @@ cp -r "$folder/tools" "$folder/sanitized"
 gpu sanitized --only=sanitizer --budget=15 &
 sanitized=$!
 
-# ---- what memcheck and racecheck find decides, what initcheck finds is told
+# ---- what memcheck and racecheck find decides, what initcheck finds is reported
 for tool in memcheck racecheck initcheck; do
     cp -r "$folder/tools" "$folder/$tool"
     finds=$tool gpu $tool --only=sanitizer; ends $tool $? "$([[ $tool == initcheck ]]; echo $?)"
@@ -99,7 +99,7 @@ done
 tells racecheck summary.md "| sanitizer | failed (1) |" "Sanitizer: memcheck gpt2: exit status 0"
 tells initcheck summary.md "| sanitizer | passed |" "Sanitizer: racecheck convnet: exit status 0"
 
-# ---- races in kernels of cuBLASLt and cuDNN alone are no findings of racecheck
+# ---- races in kernels of cuBLASLt and cuDNN alone are not findings of racecheck
 library=nvjet_sm90_tst_64x8_splitK races_tried=0
 for races in "$library" "$library own_kernel"; do
     name=races_$((++races_tried))
@@ -109,7 +109,7 @@ done
 tells races_1 summary.md "| sanitizer | passed |" "Sanitizer: racecheck gpt2: exit status 0: races in kernels of libraries alone"
 tells races_2 summary.md "| sanitizer | failed (1) |" "Sanitizer: racecheck gpt2: exit status 9"
 
-# ---- a calibration that failed after some nodes is no success
+# ---- a calibration that failed after some nodes is not a success
 mkdir "$folder/calibrated"
 cp "$folder/tools/weft-zoo" "$folder/calibrated"
 stand_in "$folder/calibrated/graphtool" <<'END'
@@ -170,7 +170,7 @@ kill -9 "${running[killed]}"; wait "${running[killed]}" 2>/dev/null
 tells killed summary.md "| tests | running, for at most " "| sanitizer | not begun |"
 kill "${children[@]}"
 
-# ---- what a limit cuts is told, and what was found before stays
+# ---- what a limit cuts is reported, and what was found before stays
 wait "$slow"; ends slow $? 1
 tells slow summary.md "| tests | cut by its limit of " "0 passed, 0 failed, 0 skipped"
 wait "$profiled"; ends tools $? 0

@@ -61,7 +61,7 @@ quietly ${CC-cc} $flags -I "$work/later" "$root"/tests/consumer/{line,own_names}
 
 [[ $(pkg-config --static --libs weft) == *-lprotobuf-c* ]] || { echo "pkg-config --static leaves something out"; exit 1; }
 
-# What bash would offer behind these words, the last of which is being typed.
+# What bash would offer after these words, the last of which is being typed.
 offered() {
     COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
     _graphtool
@@ -95,6 +95,12 @@ check_manual() {
     fi
     if command -v zsh >/dev/null; then zsh -n "$prefix/share/zsh/site-functions/_graphtool"; fi
 }
+
+say "documents"
+documents=$prefix/share/doc/weft
+python3 "$root/tests/scripts/links.py" "$documents"
+! grep -rlE '\]\((\.\./)*(graph|ops|dist|runtime|tools|tests)/' "$documents" || { echo "links into the sources are installed"; exit 1; }
+quietly ${CC-cc} -std=c11 $flags "$documents/examples/gan.c" $(pkg-config --cflags --libs weft-train-static) -o "$work/gan"
 
 say "programs"
 if [[ -x $prefix/bin/graphtool ]]; then

@@ -21,7 +21,7 @@ for part in $parts; do
     [[ $(tail -1 <<<"$said") == "commit "*": 0 run, 0 skipped, 0 failed; next seed 1" ]] || fail "$part ends with: $said"
 done
 for script in tools/scripts/nightly/*.sh; do
-    [[ $script == */common.sh ]] || grep -qx "$(basename "$script" .sh)" <<<"$parts" || fail "$script is no part"
+    [[ $script == */common.sh ]] || grep -qx "$(basename "$script" .sh)" <<<"$parts" || fail "$script is not a part"
 done
 # Scripts name sources and folders of tests that are there. A suite's folder is found: tests/*/$suite.c.
 while IFS=: read -r script path; do
@@ -95,13 +95,13 @@ part seeds 15 10 seeds;   says seeds $? 0 "next seed 16"
 part seeds 25 10 seeds;   says seeds $? 0 ": 25 run, 0 skipped, 0 failed; next seed 26"
 [[ $(paste -sd, "$folder/seeds/seen") == "1 10,11 5,16 10" ]] || fail "seeds: $(cat "$folder/seeds/seen")"
 
-# Counts are of one commit: those of others are told before it, also by a state that does not name its commit.
+# Counts are of one commit: those of others are reported before it, also by a state that does not name its commit.
 read -r next run skipped failed first from _ <"$folder/seeds/state"
 echo "$next $run $skipped $failed $first $from commit 0000000, changed" >"$folder/seeds/state"
 part seeds 35 10 bad;     says seeds $? 1 ": 10 run, 0 skipped, 2 failed; next seed 36"
 part seeds 40 10 good;    says seeds $? 1 ": 15 run, 0 skipped, 2 failed; next seed 41"
 [[ $(tail -2 <<<"$said" | head -1) == "commit 0000000, changed: 25 run, 0 skipped, 0 failed, seeds 1 to 25" ]] ||
-    fail "seeds: the earlier commit is not told: $said"
+    fail "seeds: the earlier commit is not reported: $said"
 mkdir -p "$folder/old"
 echo "26 24 1 0 1" >"$folder/old/state"
 part old 35 10 good;      says old $? 0 ": 10 run, 0 skipped, 0 failed; next seed 36"

@@ -173,7 +173,7 @@ TEST(wrong_runs_without_sync_say_what_to_do) {
     CHECK(weft_run_no_sync(three.session, "step", (weft_feed[]){{"x", x, sizeof x}}, 1, NULL, 0, NULL) ==
           WEFT_NAME);
     CHECK(micro(&three, "step", 1, true) == WEFT_OK);
-    for (int i = 0; i < 2; i++) { /* and the session goes on */
+    for (int i = 0; i < 2; i++) { /* and the session continues */
         CHECK(micro(&three, "step", 2, true) == WEFT_ORDER);
         CHECK_HOLDS(three.error.text, "micro-batch 3 of 3 ends the step");
     }

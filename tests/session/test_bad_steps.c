@@ -336,7 +336,7 @@ TEST(the_samples_of_a_bad_step_are_named) {
     }
 }
 
-/* An error that is no bad step's is not passed over. */
+/* An error that is not a bad step's is not passed over. */
 TEST(a_step_that_takes_a_bad_step_itself_has_its_own_errors) {
     job j = {.data = {.unread_by = -1, .n_bad = 1, .bad = {sample_at(0)}}, .skip = 3};
     j.world = 1, j.manual = j.errs = true;

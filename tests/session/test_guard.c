@@ -93,7 +93,7 @@ static double last_scale(world_job job) {
 }
 
 /* From a loss scale of 2^100 the gradients of each step overflow on all ranks, which halves it. From 2^4 none
- * do, but those of a bad loss are no numbers either, and must not move it. */
+ * do, but those of a bad loss are not numbers either, and must not move it. */
 TEST(gradients_that_overflow_in_f16_are_no_bad_step) {
     static const weft_compile_options worlds[] = {{.world = 2, .accumulate = 1},
                                                   {.world = 2, .accumulate = 2, .zero = 2}};
@@ -174,7 +174,7 @@ TEST(a_plan_that_another_library_made_is_told_with_both) {
     CHECK_HOLDS(told_of(&r), made_by(" without oneDNN"));
     r.library = (replayed_library){"1.2.3", "some_isa", "some:a,some:b"};
     CHECK_HOLDS(told_of(&r), made_by(" with oneDNN 1.2.3 for some_isa (some:a,some:b)"));
-    /* of lists that are long and alike what differs is told */
+    /* of lists that are long and alike what differs is reported */
     snprintf(longer, sizeof longer, "%.2000s,some:c", here.implementations);
     r.library.implementations = longer;
     CHECK_HOLDS(told_of(&r), made_by(" with oneDNN 1.2.3 for some_isa (some:c)"));

@@ -1,5 +1,6 @@
 /* test_manual.c - the steps of a training one by one (options.manual): loss, gradients, update, zero. They
- * have the bits of whole runs in any world, whatever the optimizer; what is wrong is told on all ranks. */
+ * have the bits of whole runs in any world, whatever the optimizer; what is wrong is reported on all
+ * ranks. */
 #include "support/world.h"
 
 #include <math.h>
@@ -339,7 +340,7 @@ TEST(calls_out_of_order_say_what_to_do) {
     CHECK(weft_gradient_get(r.session, "step", "net/v", g, sizeof g, &r.error) == WEFT_NAME);
     CHECK_HOLDS(r.error.text, "graph step trains no parameter 'net/v'");
     CHECK(weft_gradient_get(r.session, "step", NULL, g, sizeof g, &r.error) == WEFT_NAME);
-    const char *path; /* of all that the store has and that is no parameter of the graph */
+    const char *path; /* of all that the store has and that is not a parameter of the graph */
     for (int i = 0; (path = weft_store_path(r.store, i)); i++)
         if (strncmp(path, "net/", 4) != 0)
             CHECK_SAYS(weft_gradient_get(r.session, "step", path, g, sizeof g, &r.error) == WEFT_NAME, "%s",
@@ -425,7 +426,7 @@ TEST(a_graph_cannot_add_amid_anothers_over_the_same_parameters) {
 
 /* ---- ranks that differ ---- */
 
-/* Rank 1 adds one micro-batch more. All are told; once they have forgotten, they go on. */
+/* Rank 1 adds one micro-batch more. All get an error; once they have forgotten, they continue. */
 static void add_differently(world_rank *r) {
     weft_error error = {0};
     char want[100];

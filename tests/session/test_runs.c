@@ -37,7 +37,7 @@ static void rig_close(rig *r) {
 }
 
 /* The gradients of "first" are done before "second" is used, which alone can fail at run time: by a label
- * that is no class. */
+ * that is not a class. */
 static weft_model *build(const char *optimizer) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);

@@ -228,7 +228,7 @@ TEST(sessions_of_other_batch_sizes_share_a_store) {
     weft_model_free(m);
 }
 
-/* ---- accumulation: two micro-batches of 4 are one batch of 8, but for rounding ---- */
+/* ---- accumulation: two micro-batches of 4 are one batch of 8, except for rounding ---- */
 
 static weft_model *linear_model(double clip_norm) {
     weft_model *m = weft_model_new("linear");
@@ -281,7 +281,7 @@ TEST(micro_batches_add_up_to_the_batch) {
     }
 }
 
-/* ---- wrong calls: one clear error each, and the session goes on ---- */
+/* ---- wrong calls: one clear error each, and the session continues ---- */
 
 TEST(wrong_feeds_are_named) {
     weft_model *m = small_model(0);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""alike.py ONE TWO - two files of weights are equal to the bit, but for running statistics, which are each rank's. A reader of
+"""alike.py ONE TWO - two files of weights are equal to the bit, except for running statistics, which are each rank's. A reader of
 safetensors of its own."""
 import json
 import struct

@@ -97,7 +97,7 @@ static uint64_t left_on_disk(faults *f) {
     return used < f->capacity ? f->capacity - used : 0;
 }
 
-/* A write that fails leaves half of its bytes behind, as a full disk does. */
+/* A write that fails leaves half of its bytes, as a full disk does. */
 static int fake_write(void *context, void *file, const void *from, size_t bytes) {
     faults *f = context;
     fake_file *to = file;
@@ -138,7 +138,7 @@ static void drop(faults *f, const char *name) {
         }
 }
 
-/* What stands behind "FOLDER/" in a name; NULL: it is not in the folder. */
+/* What stands after "FOLDER/" in a name; NULL: it is not in the folder. */
 static const char *inside(const char *name, const char *folder) {
     size_t n = strlen(folder);
     return strncmp(name, folder, n) == 0 && name[n] == '/' ? name + n + 1 : NULL;

@@ -88,7 +88,7 @@ bool test_check(bool good, const char *file, int line, const char *format, ...) 
     if (!good) bad_checks++;
     if (CU_get_current_suite())
         CU_assertImplementation(good, (unsigned)line, message, file, "", CU_FALSE);
-    else if (!good) /* a program that is no suite, as fuzz/fuzz.c */
+    else if (!good) /* a program that is not a suite, as fuzz/fuzz.c */
         fprintf(stderr, "%s:%d: %s\n", file, line, message);
     return good;
 }

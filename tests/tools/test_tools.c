@@ -163,7 +163,7 @@ static int64_t number_of(const json_t *row, const char *key) {
     return json_integer_value(json_object_get(row, key));
 }
 
-/* A name that is none: the nearest one, and those that are valid. */
+/* An unknown name: the nearest one, and the valid ones. */
 TEST(unknown_names_are_told_with_the_nearest) {
     static const char *const rows[][2] = {
         {"trian mlp.bin", "no command 'trian': did you mean 'train'? There are info, dot, plan, "},

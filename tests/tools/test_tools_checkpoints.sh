@@ -9,7 +9,7 @@ digits 400
 "$zoo" mlp -b 10 -o mlp.bin || fail "the model"
 run="train mlp.bin --data image=image --data label=label --threads 1 --seed 3 --epochs 5 --optimizer-state"
 
-# same NAME: NAME.st is want.st to the byte, NAME.jsonl has want.jsonl's lines but for what is measured.
+# same NAME: NAME.st is want.st to the byte, NAME.jsonl has want.jsonl's lines except for what is measured.
 same() {
     cmp want.st "$1.st" || fail "$1: other weights"
     python3 - "$1" <<'END' || fail "$1: another log"
@@ -25,7 +25,7 @@ END
 
 "$tool" $run --accumulate 2 -o want.st --log want.jsonl >out || fail "a run without a stop"
 
-# Each signal ends the step, saves, and says how to go on.
+# Each signal ends the step, saves, and says how to continue.
 first=
 signals=(INT)
 is_whole && signals+=(USR1 TERM HUP) # USR1 ends the jobs of a queue below, too
@@ -38,7 +38,7 @@ for signal in "${signals[@]}"; do
     wait $pid
     status=$?
     if [[ $status == 130 ]]; then
-        grep -q -- "--resume=auto with the same options continues from c" out || fail "SIG$signal does not say how to go on"
+        grep -q -- "--resume=auto with the same options continues from c" out || fail "SIG$signal does not say how to continue"
         "$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --resume auto >out 2>err || fail "after SIG$signal"
         same got
         first=done
@@ -116,7 +116,7 @@ grep -q "skipped: c/step-00000030/rank-0.safetensors: its checksum is" err || fa
 grep -q "resumed from c/step-00000028: iteration 28" err || fail "$(cat err)"
 same got
 
-# A full disk (files end at 9 MiB): older ones stay, the training goes on, and its end says that the last one failed.
+# A full disk (files end at 9 MiB): older ones stay, the training continues, and its end says that the last one failed.
 rm -rf c got.*
 "$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --checkpoint-every 7 --steps 14 >out 2>err || fail "14 steps"
 cp got.jsonl kept.jsonl
@@ -138,7 +138,7 @@ disk() {
 library=$1/libfull_disk.so
 if [[ -e $library ]]; then
     folder=$(pwd -P) plain=${run/--optimizer-state/}
-    # Room for two: the oldest goes for the newest, which is told once.
+    # Room for two: the oldest goes for the newest, which is reported once.
     rm -rf fs c got.* && mkdir fs
     (disk 50000000 "$tool" $plain --steps 8 -o got.st --checkpoint-dir fs/c --checkpoint-every 2) >out 2>err || fail "room for two: $(cat err)"
     [[ $(ls fs/c | tr '\n' ' ') == "step-00000006 step-00000008 " ]] || fail "room for two leaves $(ls fs/c)"
@@ -167,7 +167,7 @@ if [[ -e $library ]]; then
         wait $pid
         status=$?
         [[ $status == 1 ]] || fail "a disk that is filled: status $status"
-        grep -q "fs/log: writing failed at step [0-9]*, and the log ends there: No space left on device" err || fail "the end of the log is not told: $(cat err)"
+        grep -q "fs/log: writing failed at step [0-9]*, and the log ends there: No space left on device" err || fail "the end of the log is not reported: $(cat err)"
         grep -q "^interrupted after [0-9]* steps, .*; weights not saved$" out || fail "a disk that is filled: $(cat out)"
         want="there is no whole checkpoint: the training of [0-9]+ iterations is not saved"
         [[ ! $steps ]] || want="the last whole checkpoint is fs/c/step-00000004: what came after it, [0-9]+ of [0-9]+ iterations, is not saved"
@@ -176,7 +176,7 @@ if [[ -e $library ]]; then
     rm -rf fs
 fi
 
-# What --resume did is told: that it began, that nothing was left to do, that nothing will be saved.
+# What --resume did is reported: that it began, that nothing was left to do, that nothing will be saved.
 rm -rf c got.*
 "$tool" ${run/--optimizer-state/} --steps 4 --checkpoint-dir c --resume auto >out 2>err || fail "a first start: $(cat err)"
 grep -q "c has no checkpoint: the training begins" err && grep -q "^trained 4 steps" out || fail "a first start says $(cat out err)"
@@ -189,7 +189,7 @@ grep -q "training begins\|no checkpoints will be written" err && fail "a start a
 "$tool" ${run/--optimizer-state/} --steps 5 --resume c/step-00000004 >out 2>err || fail "from one step: $(cat err)"
 grep -q -- "--resume without --checkpoint-dir: no checkpoints will be written" err && grep -q "^trained 5 steps" out || fail "from one step says $(cat out err)"
 
-# Another rate holds from where it is asked for on; that of before changes no bit. What only begins a training is told.
+# Another rate holds from where it is asked for on; the same rate changes no bit. What only begins a training is reported.
 rm -rf c got.*
 short="$run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --resume auto"
 "$tool" $short --steps 10 >out 2>err || fail "10 steps: $(cat err)"
@@ -203,7 +203,7 @@ done
 grep -qF -- "--weights is read at the start of a training: this one keeps its own values" err || fail "--weights: $(cat err)"
 half="train mlp.bin --data image=image --data label=label --precision train:f16 --checkpoint-dir half --resume auto"
 "$tool" $half --optimizer :loss_scale=2 --steps 1 >out 2>err && "$tool" $half --optimizer :loss_scale=2 --steps 2 >out 2>err || fail "f16: $(cat err)"
-grep -q "loss_scale" err && fail "the same loss_scale is told: $(cat err)"
+grep -q "loss_scale" err && fail "the same loss_scale is reported: $(cat err)"
 "$tool" $half --optimizer :loss_scale=4 --steps 3 >out 2>err || fail "f16: $(cat err)"
 grep -q "loss_scale of adam[^ ]* is read at the start of a training: this one keeps its own" err || fail "loss_scale: $(cat err)"
 rates=("--optimizer :lr=5e-4")
@@ -211,20 +211,20 @@ is_whole && rates=("--lr 0.0005" "${rates[@]}")
 for rate in "${rates[@]}"; do
     rm -rf c && cp -r begun c && cp begun.jsonl got.jsonl
     "$tool" $short $rate --steps 20 >out 2>err || fail "$rate: $(cat err)"
-    grep -q "the learning rate of adam[^ ]* was 0.001, and is 0.0005 from iteration 10 on" err || fail "$rate is not told: $(cat err)"
+    grep -q "the learning rate of adam[^ ]* was 0.001, and is 0.0005 from iteration 10 on" err || fail "$rate is not reported: $(cat err)"
     "$tool" $short $rate >out 2>err || fail "$rate again: $(cat err)"
-    grep -q "the learning rate of" err && fail "$rate is told twice: $(cat err)"
+    grep -q "the learning rate of" err && fail "$rate is reported twice: $(cat err)"
     cmp -s want.st got.st && fail "$rate changes nothing"
     cp got.st "rate${rate:2:2}.st"
     "$tool" ckpt show c >out 2>err
-    grep -q "^  trainer/lr/adam[^ ]* *0.0005$" out || fail "the rate is no note: $(cat out)"
+    grep -q "^  trainer/lr/adam[^ ]* *0.0005$" out || fail "the rate is not a note: $(cat out)"
 done
 ! is_whole || cmp ratelr.st rateop.st || fail "--lr and --optimizer :lr differ"
 
-# A folder where nothing can be written is told before the first step; one that vanishes is made anew.
+# A folder where nothing can be written is reported before the first step; one that vanishes is made again.
 "$tool" $run -o no.st --checkpoint-dir /proc/checkpoints >out 2>err && fail "a folder in /proc"
 grep -q "/proc/checkpoints: the folder cannot be made" err || fail "$(cat err)"
-[[ ! -s out ]] || fail "steps ran before a folder in /proc was told: $(cat out)"
+[[ ! -s out ]] || fail "steps ran before a folder in /proc was reported: $(cat out)"
 rm -rf c got.*
 length=()
 is_whole || length=(--steps 12)
@@ -236,7 +236,7 @@ wait $pid || fail "a folder that vanished: $(cat err)"
 ! is_whole || same got
 "$tool" ckpt verify c >out 2>err || fail "a folder that vanished: $(cat err)"
 
-# A job of a queue: the same lines each time. SIGUSR1 comes before the time limit, the status 130 queues it anew, until one ends by itself.
+# A job of a queue: the same lines each time. SIGUSR1 comes before the time limit, the status 130 queues it again, until one ends by itself.
 rm -rf c got.*
 cat >job.sh <<END
 "$tool" $run --accumulate 2 -o got.st --log got.jsonl --checkpoint-dir c --checkpoint-every 1000 --keep 1 --resume auto
@@ -245,7 +245,7 @@ status=\$?
 exit \$status
 END
 turns=0
-for turn in $(seq 1 60); do # where the signal comes after the end of the training itself, it begins anew
+for turn in $(seq 1 60); do # where the signal comes after the end of the training itself, it begins again
     before=$(cat got.jsonl 2>/dev/null | wc -l)
     rm -f queued_anew
     bash job.sh >out 2>err &
@@ -257,8 +257,8 @@ for turn in $(seq 1 60); do # where the signal comes after the end of the traini
     if [[ -e queued_anew ]]; then turns=$((turns + 1)); continue; fi
     if ((status == 0 && turns < 2 && turn < 57)); then rm -rf c got.*; turns=0; else break; fi
 done
-[[ $status == 0 ]] || fail "a job that was queued anew: status $status: $(cat err)"
-((turns >= 2)) || fail "a job was queued anew $turns times"
+[[ $status == 0 ]] || fail "a job that was queued again: status $status: $(cat err)"
+((turns >= 2)) || fail "a job was queued again $turns times"
 same got
 
 # kill_rank R: the process of rank R of this test, and no other one of the machine.
@@ -275,12 +275,12 @@ step_on() {
     sleep "0.0$((RANDOM % 4))"
 }
 
-# went_on NAME STEP: kills came in time, and the last run went on from a later step that they left.
+# went_on NAME STEP: kills came in time, and the last run continued from a later step that they left.
 went_on() {
     local from
     from=$(grep -oP "resumed from $1/step-[0-9]*: iteration \K[0-9]+" err)
     ((in_time)) || fail "$1: no kill came in time"
-    ((${from:-0} > $2)) || fail "$1: it goes on from step ${from:-0}: $(cat err)"
+    ((${from:-0} > $2)) || fail "$1: it continues from step ${from:-0}: $(cat err)"
 }
 
 RANDOM=7
@@ -316,7 +316,7 @@ END_RANK
     two=(timeout 60 mpirun "${flags[@]}" -np 2 bash rank.sh "$tool" $run --accumulate 1 --zero 2 -o many.st --log many.jsonl --checkpoint-dir many)
     "${two[@]}" --steps 11 >out 2>err || fail "two ranks: $(cat err)"
     in_time=0
-    for n in $(seq $((kills / 2))); do # one rank of two is killed: the job ends, and the next one goes on
+    for n in $(seq $((kills / 2))); do # one rank of two is killed: the job ends, and the next one continues
         rm -f pid.*
         "${two[@]}" --checkpoint-every 3 --resume auto >out 2>err &
         pid=$!

@@ -1,4 +1,4 @@
-/* test_tools_config.c - what a training run is told, on the command line, in a file and in the model: the
+/* test_tools_config.c - what a training run gets, on the command line, in a file and in the model: the
  * same words give the same bits wherever they stand; schedules end with the run; wrong files name file, key
  * and the nearest key. */
 #include "support/programs.h"
@@ -66,7 +66,7 @@ TEST(an_open_schedule_counts_the_epochs_of_the_steps) {
                MLP DATA " --epochs 5 --steps 14 --schedule cosine:0-2,by_epoch", false);
 }
 
-/* The second run goes on at update 14, epoch 2, and ends 7 updates, 1 epoch later. */
+/* The second run continues at update 14, epoch 2, and ends 7 updates, 1 epoch later. */
 TEST(an_open_schedule_ends_with_the_run_that_goes_on) {
     make_data();
     NEED(make_model("mlp"));
@@ -158,7 +158,7 @@ TEST(a_file_says_what_the_command_line_does_not) {
                false);
 }
 
-/* What is printed is read again, and prints the same but for where it is from. */
+/* What is printed is read again, and prints the same except for where it is from. */
 TEST(what_holds_is_printed_and_read_again) {
     make_data();
     NEED(make_model("mlp") && make_model("dcgan28"));
@@ -246,7 +246,7 @@ TEST(wrong_files_name_file_key_and_the_nearest_key) {
     refuses(run("graphtool train --config /dev/null"), "/dev/null:");
 }
 
-/* No name of the table is told to be none, or to be near to itself. */
+/* No name of the table is reported as unknown, or as near to itself. */
 TEST(each_option_is_known_in_a_file) {
     char text[200], told[200];
     size_t i, k;
@@ -277,14 +277,14 @@ TEST(each_option_is_known_in_a_file) {
 
 #define VALIDATED " --val-data image=images.idx --val-data label=labels.npy"
 
-/* A loss that shall grow does not: three validations after the first one the training ends, as it should. */
+/* A loss that should grow does not: three validations after the first one the training ends, as it should. */
 TEST(the_best_weights_are_kept_and_a_run_stops_early) {
     make_data();
     NEED(make_model("mlp"));
     ends(run(MLP DATA VALIDATED " --epochs 9 --early-stop loss:max | grep -q 'stopped early after 28 steps'"),
          0);
     NEED(ends(run(MLP DATA VALIDATED " --epochs 9 --early-stop loss"), 0));
-    /* of a loss that shall grow the first validation is the best */
+    /* of a loss that should grow the first validation is the best */
     NEED(ends(run(MLP DATA VALIDATED " --epochs 3 --best loss:max -o k.safetensors"), 0));
     NEED(ends(run(MLP DATA VALIDATED " --epochs 1 -o one.safetensors"), 0));
     ends(run("cmp k.best.safetensors one.safetensors"), 0);
@@ -300,7 +300,7 @@ TEST(the_best_weights_are_kept_and_a_run_stops_early) {
     ends(run("cmp k.best.safetensors kept"), 0);
     refuses(run(MLP DATA VALIDATED " --best loss"), "--best has no effect without -o FILE or --work-dir");
     refuses(run(MLP DATA VALIDATED " --metric mean:output=loss,name=ssim --best ssim -o k.safetensors"),
-            "--best=ssim: whether it shall grow or fall is not known: write ssim:max or ssim:min");
+            "--best=ssim: whether higher or lower is better is not known: write ssim:max or ssim:min");
     refuses(run(MLP DATA VALIDATED " --metric mean:output=loss --best accuracy_loss -o k --print-config"),
             "not known");
 }
@@ -438,7 +438,7 @@ TEST(numbers_and_pictures_of_a_run_stand_in_a_file) {
     CHECK(!exists("never"));
 }
 
-/* ---- a run that goes on ---- */
+/* ---- a run that continues ---- */
 
 static double last_number(const char *file, const char *key) {
     return ends(run("tail -n 1 %s >last", file), 0) ? number_of("last", key) : -1;
@@ -491,18 +491,18 @@ TEST(what_is_left_aside_or_slow_is_told) {
     make_data();
     NEED(make_model("mlp") && make_model("dcgan28"));
     NEED(ends(run(MLP DATA " --steps 2 --ema 0.5 --optimizer-state -o s.safetensors"), 0));
-    NEED(ends(run("graphtool eval mlp.bin " DATA " --threads 1 --weights s.safetensors 2>told"), 0));
-    ends(run("grep 's.safetensors: it has averages of the parameters.*the parameters are read' told"), 0);
-    NEED(ends(run(MLP DATA " --steps 2 --weights s.safetensors 2>told"), 0));
-    ends(run("grep 'averages.*--ema continues them' told"), 0);
-    NEED(ends(run(MLP DATA " --steps 2 --ema 0.5 --weights s.safetensors 2>told"), 0));
-    ends(run("grep averages told"), 1);
+    NEED(ends(run("graphtool eval mlp.bin " DATA " --threads 1 --weights s.safetensors 2>said"), 0));
+    ends(run("grep 's.safetensors: it has averages of the parameters.*the parameters are read' said"), 0);
+    NEED(ends(run(MLP DATA " --steps 2 --weights s.safetensors 2>said"), 0));
+    ends(run("grep 'averages.*--ema continues them' said"), 0);
+    NEED(ends(run(MLP DATA " --steps 2 --ema 0.5 --weights s.safetensors 2>said"), 0));
+    ends(run("grep averages said"), 1);
     NEED(ends(run(GAN "--steps 1 -o g.safetensors"), 0));
     refuses(run("graphtool eval mlp.bin " DATA " --weights g.safetensors"),
             "it has discriminator.bn2.bias (and ");
-    NEED(ends(run("graphtool train mlp.bin " DATA " --batch 10 --steps 1 --threads 300 2>told"), 0));
-    ends(run("grep -- '--threads=300: this process may use [0-9]* core' told"), 0);
-    NEED(ends(run(MLP DATA " --steps 1 2>told && ! test -s told"), 0));
+    NEED(ends(run("graphtool train mlp.bin " DATA " --batch 10 --steps 1 --threads 300 2>said"), 0));
+    ends(run("grep -- '--threads=300: this process may use [0-9]* core' said"), 0);
+    NEED(ends(run(MLP DATA " --steps 1 2>said && ! test -s said"), 0));
 }
 
 /* What an option gives is not what the model says. */

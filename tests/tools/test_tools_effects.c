@@ -30,7 +30,7 @@
 #define ALONE "2>&1 >/dev/null | grep 'without effect'"
 
 /* `graphtool COMMAND OPTION REST` and without OPTION: another output, or a command that fails without it;
- * with a '!' behind the option it fails with it. */
+ * with a '!' after the option it fails with it. */
 static const struct effect {
     const char *commands, *options; /* parted by blanks; = and a value where an option has one */
     const char *rest;               /* for the shell */

@@ -204,7 +204,7 @@ TEST(no_output_takes_a_name_that_follows_from_another) {
     }
     keeps("steps/step-00000001/x", "ckpt export steps -o steps/step-00000001/x");
     keeps("input", "launch -n 2 train mlp.bin --data image=input:form=npy -o input");
-    /* the first start of a run resumes, too, and what lies beside checkpoints is none of them */
+    /* the first start of a run resumes, too, and what lies beside checkpoints is ignored */
     ends(run(TRAIN " --checkpoint-dir begun --resume auto"), 0);
     ends(
         run("! graphtool train mlp.bin --steps 1 --resume steps --log steps/log 2>said && ! grep overw said"),
@@ -403,7 +403,7 @@ TEST(what_does_not_fit_is_told_in_options) {
 #endif
 }
 
-/* Any one allocation fails: all of the output, or an error. (Graphviz crashes for want of memory.) */
+/* Any one allocation fails: all of the output, or an error. (Graphviz crashes when memory is out.) */
 TEST(no_output_lacks_a_part_for_want_of_memory) {
 #ifdef FAIL_MALLOC
     static const struct {

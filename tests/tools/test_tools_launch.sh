@@ -144,7 +144,7 @@ gone() {
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 "$tool" launch -n 3 ./rank all >out || fail "three programs"
 for r in 0 1 2; do says out "$r of 3, $r of 3, 127.0.0.1:"; done
 [[ $(grep -c ', [0-9a-f]\{32\}, $' out) == 3 && $(sed 's/^[^:]*//' out | sort -u | wc -l) == 1 ]] || fail "port or token: $(cat out)"
-# The port is kept for rank 0: who asks for it plainly does not get it, a server with SO_REUSEADDR does.
+# The port is kept for rank 0: a plain bind does not get it, a server with SO_REUSEADDR does.
 cat >port.py <<'END'
 import os, socket
 at = ("127.0.0.1", int(os.environ["MASTER_PORT"]))
@@ -207,7 +207,7 @@ grep -qE '^SigCgt:\s+[0-9a-f]{15}[02468ace]$' "/proc/$!/status" || fail "SIGHUP 
 touch go
 wait
 rm pids
-# A job that is suspended for longer than its time-out, and goes on: the time does not count.
+# A job that is suspended for longer than its time-out, and continues: the time does not count.
 timeout -s KILL 120 "$tool" launch -n 2 "${train[@]}" --timeout 3 --epochs 1000000 --log suspended.jsonl >out 2>err &
 job=$!
 for ((i = 0; i < 600; i++)); do [[ -s suspended.jsonl ]] && break; sleep 0.1; done
@@ -218,7 +218,7 @@ sleep 5
 before=$(wc -l <suspended.jsonl)
 kill -CONT $ranks
 for ((i = 0; i < 600; i++)); do (($(wc -l <suspended.jsonl) > before + 2)) && break; sleep 0.1; done
-(($(wc -l <suspended.jsonl) > before + 2)) || fail "a suspended job does not go on: $(cat err)"
+(($(wc -l <suspended.jsonl) > before + 2)) || fail "a suspended job does not continue: $(cat err)"
 kill -INT $ranks
 wait $job
 [[ $? == 130 ]] || fail "a suspended job: status $?, $(cat err)"
@@ -235,7 +235,7 @@ says err "rank 1 "
 # ---- wrong usage: once ----
 once() { [[ $(grep -cF -- "$1" err) == 1 ]] || fail "not said once: $1: $(cat err)"; }
 "$tool" launch train dcgan28.bin -n 2 2>err
-[[ $? == 2 ]] || fail "options of launch behind the command"
+[[ $? == 2 ]] || fail "options of launch after the command"
 once "train: no option -n"
 once "options of launch come before the command: graphtool launch -n 4 train ..."
 "$tool" launch -n 2 train dcgan28.bin --stpes 3 2>err

@@ -46,7 +46,7 @@ alone() {
         -o "one.$1.$2" >/dev/null || fail "$1 alone"
 }
 
-# alike ONE MANY OPTIONS: two trainings have equal weights and logs, to the bit but for running statistics.
+# alike ONE MANY OPTIONS: two trainings have equal weights and logs, to the bit except for running statistics.
 alike() {
     python3 - "$@" <<'END' || failures=$((failures + 1))
 import array, json, struct, sys
@@ -71,7 +71,7 @@ END
 }
 
 # same MODEL RANKS EACH OPTION...: ranks with EACH micro-batches a step end with the weights of one that takes them all, to
-# the bit but for running statistics, which are each rank's; with `--reduce fast` only nearly.
+# the bit except for running statistics, which are each rank's; with `--reduce fast` only nearly.
 same() {
     local model=$1 n=$2 each=$3
     shift 3
@@ -146,7 +146,7 @@ if is_whole && mpirun --version 2>&1 | grep -q "(Open MPI) 4"; then
     echo "an interrupt of mpirun: done"
 fi
 
-# The whole state of a training: the file of one rank, to the byte, and any world goes on from it.
+# The whole state of a training: the file of one rank, to the byte, and any world continues from it.
 state=("${data[@]}" --threads 1 --optimizer-state --steps 2)
 "$tool" train mlp.bin "${state[@]}" --accumulate 2 -o state.1 >/dev/null || fail "state: alone"
 "$tool" train mlp.bin "${state[@]}" --accumulate 2 -w state.1 -o further.1 >/dev/null || fail "state: alone, further"
@@ -172,7 +172,7 @@ ranks 2 predict gpt.bin --random-weights --threads 1 --data tokens=tokens -o out
 [[ -s out.npy ]] || fail "predict: no file"
 
 # A trace: a row a rank and stream and one for data, and every collective's bar has its arrow from a gradient to a wait; of sharded ones
-# what is in flight into the next run too, but for the last run's.
+# what is in flight into the next run too, except for the last run's.
 traces=("--zero 2 --shard flat --bucket-cap-mb 1")
 is_whole && traces+=("" "--zero 1" "--serial --reduce fast")
 for options in "${traces[@]}"; do
@@ -210,7 +210,7 @@ if is_whole; then
 fi
 echo "trace: done"
 
-# An error is told once, and ends all: everybody's, and that of one rank.
+# An error is reported once, and ends all: everybody's, and that of one rank.
 ranks 2 train mlp.bin --data image=image --threads 1 --steps 1 && fail "input missing: exit 0"
 [[ $(grep -c "^graphtool: .*label" err) == 1 && $(grep -c ^graphtool: err) == 1 ]] || fail "input missing: $(cat err)"
 ranks 2 train mlp.bin "${data[@]}" --threads 1 --steps 1 --launcher slurm 2>/dev/null && fail "--launcher slurm: exit 0"
@@ -269,7 +269,7 @@ two train mlp.bin $step --threads 1 -o f.0 : train mlp.bin $step --threads 1 -o 
 grep -q "^graphtool: rank 1: --output=f.1: only rank 0 writes, and it was given f.0" err || fail "two outputs: $(cat err)"
 two train mlp.bin $step --threads 1 -o f.0 : train mlp.bin $step --threads 1 || fail "one output: $(cat err)"
 [[ -s f.0 ]] || fail "one output: it is not there"
-! grep -q $'\r' out || fail "a bar under mpirun, which is no terminal"
+! grep -q $'\r' out || fail "a bar under mpirun, which is not a terminal"
 echo "ranks that differ: done"
 
 # A rank that stalls is named when --timeout has passed, in every command; the others end.
@@ -292,19 +292,19 @@ is_whole && wait_for=pid.1 stall bench mlp.bin --steps 1000000
 echo "stalls: done"
 
 # A bad step of two ranks, each with two micro-batches: one machine replays it with the same report. The four losses of a spike
-# are numbers that differ, told with their bits; after that of 1e30 the report names the node.
+# are numbers that differ, reported with their bits; after that of 1e30 the report names the node.
 bads=("--lr 1e30")
 is_whole && bads=("--lr 1 --guard spike=2" "${bads[@]}")
 for bad in "${bads[@]}"; do
     ranks 2 train mlp.bin "${data[@]}" --threads 1 --seed 3 --steps 4 --accumulate 2 --zero 2 $bad -o bad
     [[ $? == 8 && ! -e bad ]] || fail "bad step of $bad: exit or weights: $(cat err)"
-    [[ $(grep -c "^graphtool: graph train: .* training stops" err) == 1 ]] || fail "bad step of $bad: not told once: $(cat err)"
-    sed -n '/^bad step: /,/^samples of /p' err | grep -v "^samples of " >bad.told
-    [[ $(grep -c "^loss on rank [01] in micro-batch [01]: " bad.told) == 4 ]] || fail "bad step of $bad: $(cat bad.told)"
-    [[ $bad != *spike* || $(sed -n 's/^loss .*(\(0x.*\))$/\1/p' bad.told | sort -u | wc -l) == 4 ]] ||
-        fail "bad step of $bad: losses are alike: $(cat bad.told)"
+    [[ $(grep -c "^graphtool: graph train: .* training stops" err) == 1 ]] || fail "bad step of $bad: not reported once: $(cat err)"
+    sed -n '/^bad step: /,/^samples of /p' err | grep -v "^samples of " >bad.said
+    [[ $(grep -c "^loss on rank [01] in micro-batch [01]: " bad.said) == 4 ]] || fail "bad step of $bad: $(cat bad.said)"
+    [[ $bad != *spike* || $(sed -n 's/^loss .*(\(0x.*\))$/\1/p' bad.said | sort -u | wc -l) == 4 ]] ||
+        fail "bad step of $bad: losses are alike: $(cat bad.said)"
     "$tool" replay bad.step >bad.again || fail "bad step of $bad: replay: exit $?"
-    cmp bad.told bad.again || fail "bad step of $bad: replay differs: $(cat bad.again)"
+    cmp bad.said bad.again || fail "bad step of $bad: replay differs: $(cat bad.again)"
 done
 grep -q "^first NaN, on rank 1 in micro-batch 0: .* in net/fc" bad.again || fail "bad step: $(cat bad.again)"
 
@@ -315,7 +315,7 @@ for way in stop skip; do
     status=$?
     [[ $status == $([[ $way == stop ]] && echo 8 || echo 0) ]] || fail "a wrong label, $way: exit $status: $(cat err)"
     [[ $(grep -c "^graphtool: .*: target 200 is outside .* nothing was updated; .* sample 17, row " err) == 1 ]] ||
-        fail "a wrong label, $way: not told once: $(cat err)"
+        fail "a wrong label, $way: not reported once: $(cat err)"
 done
 [[ -e wrong.skip && ! -e wrong.stop ]] || fail "a wrong label: weights"
 echo "bad steps of 2 ranks: done"

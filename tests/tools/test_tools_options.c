@@ -17,7 +17,7 @@ enum { COMMANDS = sizeof commands / sizeof *commands };
 /* The command must be refused in one line that names the option. */
 static void check_refused(const char *command, const char *option, const char *words) {
     char named[60];
-    bool is_launch = strcmp(command, "launch") == 0; /* options behind what it launches are not its own */
+    bool is_launch = strcmp(command, "launch") == 0; /* options after what it launches are not its own */
     const char *model = strcmp(command, "ops") && !is_launch ? "mlp.bin" : "";
     snprintf(named, sizeof named, "--%s", option);
     int status = run("graphtool %s %s %s%s", command, model, words, is_launch ? " info mlp.bin" : "");

@@ -9,7 +9,7 @@
 
 /* ---- models and pictures ---- */
 
-/* As graphviz reads it; the legend and titles of boxes (t1, t2, ...) are no nodes of the graph. */
+/* As graphviz reads it; the legend and titles of boxes (t1, t2, ...) are not nodes of the graph. */
 static int nodes_drawn(const char *file) {
     if (!ends(run("gvpr 'BEGIN{int n=0} N[!(name==\"t[0-9]*\" || name==\"legend\")]{n++} END{print(n)}' %s",
                   file),

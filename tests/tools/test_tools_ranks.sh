@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test_tools_ranks.sh BUILD [all | moments] [mpi | ucx | local] - graphtool with a rank that is killed, ends early, is stopped, whose main thread sleeps, or whose link is
 # down: the others name it, write their rings and end with status 7, and what they had trained is right. Ranks that were
-# started differently are told before the start. `moments`: WEFT_TEST_CASES failures at random moments, by seed. Over MPI,
+# started differently are reported before the start. `moments`: WEFT_TEST_CASES failures at random moments, by seed. Over MPI,
 # over UCX under `graphtool launch`, where one more rank is killed that shares no memory, or over Unix sockets there, whose ranks
 # are all on one machine. Skipped (77) without MPI, or UCX.
 set -uo pipefail
@@ -39,8 +39,8 @@ run=("${alone[@]}" --timeout $timeout)
 grep -q "this build has no" err && { echo "skipped: built without it: $(cat err)"; exit 77; }
 
 # What a rank is started by: its process and what it said stay known, also when the launcher's pipes are gone. mpirun's signals
-# go to all processes of a rank's group, so what listens is in another one; `heard` is there when it has heard all. Of ranks in
-# $WATCHED the status is known, too: a shell waits for them, which mpirun's SIGTERM does not end.
+# go to all processes of a rank's group, so what listens is in another one; `heard` is there when it has heard all. For
+# ranks in $WATCHED the status is known, too: a shell waits for them, which mpirun's SIGTERM does not end.
 cat >rank.sh <<'END_RANK'
 me=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$RANK}}
 note() { echo "$2" >"$WHERE/$1.$me.tmp" && mv "$WHERE/$1.$me.tmp" "$WHERE/$1.$me"; }
@@ -189,7 +189,7 @@ has_link=
 link_up && has_link=1
 
 # reach MOMENT LINES: starts two ranks and waits for so many log lines, then so many seconds. Ranks that a busy machine
-# holds up for longer than the time-out give up before anything was done to them: they start anew.
+# holds up for longer than the time-out give up before anything was done to them: they start again.
 reach() {
     local try
     for try in 1 2 3; do
@@ -197,16 +197,16 @@ reach() {
         await 2 "$2"
         sleep "$1"
         (($({ wc -l <log.jsonl; } 2>/dev/null || echo 0) >= $2)) && kill -0 $job 2>/dev/null && ! grep -q "^graphtool:" said.* && return
-        anew=$((anew + 1))
+        retried=$((retried + 1))
         kill $job 2>/dev/null
         wait $job
-        echo "$what: begun anew, as before that: $(cat err)"
+        echo "$what: begun again, as before that: $(cat err)"
     done
     return 1
 }
 
 # kind MOMENT LINES: one failure of rank 1 of two after so many seconds and log lines; the other one tells.
-hangs=0 wrong=0 others=0 blames=0 unmet=0 slowest=0 report=0 anew=0
+hangs=0 wrong=0 others=0 blames=0 unmet=0 slowest=0 report=0 retried=0
 lose() {
     local kind=$1 moment=$2 lines=$3 from pid limit before=$failures near=("${launch[@]}")
     what="$kind after $moment s" met=1
@@ -290,7 +290,7 @@ if [[ $part == moments ]]; then
         ran=$((ran + 1)) tried[$kind]=$((${tried[$kind]:-0} + 1))
         lose $kind "$moment" $lines || bad=$((bad + 1))
     done
-    echo "moments: kill ${tried[kill]:-0}, stop ${tried[stop]:-0}, asleep ${tried[asleep]:-0}, link ${tried[link]:-0}, far ${tried[far]:-0}: $hangs hangs, $wrong wrong names, $blames wrong blames, $others with other numbers, $anew begun anew, $unmet before the ranks had met; the slowest report of a dead rank came after $report s; others, with --timeout $timeout, had ended after $slowest s at most"
+    echo "moments: kill ${tried[kill]:-0}, stop ${tried[stop]:-0}, asleep ${tried[asleep]:-0}, link ${tried[link]:-0}, far ${tried[far]:-0}: $hangs hangs, $wrong wrong names, $blames wrong blames, $others with other numbers, $retried begun again, $unmet before the ranks had met; the slowest report of a dead rank came after $report s; others, with --timeout $timeout, had ended after $slowest s at most"
     echo "cases: $ran run, $left skipped, $bad failed" # tools/nightly.sh reads this
     exit $((failures > 0))
 fi
@@ -344,7 +344,7 @@ rank_aborts() {
         fail "SIGABRT: status $status, $(ls rings), $("$tool" blame rings), $(cat err)"
 }
 
-# SIGUSR1 to mpirun goes on to the ranks, which have all the time that a step and a checkpoint take: at SIGTERM they would be
+# SIGUSR1 to mpirun is passed to the ranks, which have all the time that a step and a checkpoint take: at SIGTERM they would be
 # cut off after a second. So a step is as many batches as take three seconds here, and a signal that comes late in it shows nothing.
 usr1_to_mpirun() {
     step_of() { # this many batches, and how it runs
@@ -367,7 +367,7 @@ usr1_to_mpirun() {
         "$tool" ckpt verify long >/dev/null || fail "SIGUSR1 to mpirun: $("$tool" ckpt verify long)"
         less 1.2 "$took" && break
     done
-    less 1.2 "$took" || fail "SIGUSR1 to mpirun: a step of $times batches and a checkpoint took $took s alone: that is no test"
+    less 1.2 "$took" || fail "SIGUSR1 to mpirun: a step of $times batches and a checkpoint took $took s alone: that is not a test"
 }
 
 # The job for Slurm of docs/operations.md, as it stands there: two minutes before its time limit, which is now, it saves and asks to
@@ -462,7 +462,7 @@ END_EITHER
     echo "ranks that differ: done"
 }
 
-# After a failure the same command goes on by itself, to the bits of one rank that nothing happened to; with three of four
+# After a failure the same command continues by itself, to the bits of one rank that nothing happened to; with three of four
 # ranks it says how the batch changes.
 one_of_four_is_killed() {
     rm -rf saved saved.3
@@ -478,12 +478,12 @@ one_of_four_is_killed() {
     ends_with_7 0 1 3
     cp -r saved saved.3
     begin 4 "${alone[@]}" --timeout 60 "${steps[@]}"
-    wait $job || fail "going on in four ranks: $(cat err)"
+    wait $job || fail "continuing in four ranks: $(cat err)"
     grep -q "resumed from saved/step-" err || fail "four ranks have not resumed: $(cat err)"
     "$tool" "${alone[@]}" --epochs 3 -o want.st --optimizer-state --accumulate 4 >out 2>err || fail "undisturbed: $(cat err)"
-    cmp all.st want.st || fail "what goes on in four ranks ends with other weights"
+    cmp all.st want.st || fail "what continues in four ranks ends with other weights"
     begin 3 "${alone[@]}" --timeout 60 "${steps[@]/saved/saved.3}"
-    wait $job || fail "going on in three ranks: $(cat err)"
+    wait $job || fail "continuing in three ranks: $(cat err)"
     grep -q "resumed with 3 batches of 10 samples an iteration, before 4 of 10: numbers differ" err || fail "three ranks: $(cat err)"
 }
 

@@ -433,7 +433,7 @@ TEST(wrong_words_for_bad_steps_are_told) {
             "--on-bad-step has no effect with --guard=off");
 }
 
-/* y = w x, whose mean decreases without end; its loss is no output. is_bad: and is no number. */
+/* y = w x, whose mean decreases without end; its loss is not an output. is_bad: and is not a number. */
 static void make_unnamed(const char *name, bool is_bad) {
     weft_model *m = weft_model_new("unnamed");
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
@@ -508,8 +508,8 @@ TEST(bad_steps_push_no_good_checkpoint_out) {
     free(err);
     NEED(ends(run("%s spoilt --steps 20 --resume auto --on-bad-step skip=1000", train), 0));
     CHECK(exists("spoilt/step-00000006"));
-    NEED(ends(run("%s anew --steps 20 --resume spoilt/step-00000006", train), 0));
-    CHECK(exists("anew/step-00000020"));
+    NEED(ends(run("%s again --steps 20 --resume spoilt/step-00000006", train), 0));
+    CHECK(exists("again/step-00000020"));
 }
 
 TEST(weights_that_are_no_numbers_are_not_kept) {

@@ -1,5 +1,5 @@
 /* test_evaluators.c - evaluators against PyTorch's numbers (golden/evaluators.h): the same bits whatever the
- * batch, the smaller last one and the world; one of one's own; what is refused. */
+ * batch, the smaller last one and the world; one of your own; what is refused. */
 #include "golden/evaluators.h"
 #include "support/faults.h"
 #include "support/ranks.h"
@@ -224,8 +224,8 @@ TEST(a_row_with_nan_is_wrong) {
     weft_model_free(m);
 }
 
-/* Uneven ranks, a smaller last batch, fewer samples than a batch: but for the graph's own numbers, which are
- * f32 means of batches, every bit is the same. */
+/* Uneven ranks, a smaller last batch, fewer samples than a batch: except for the graph's own numbers, which
+ * are f32 means of batches, every bit is the same. */
 TEST(the_bits_do_not_depend_on_batch_and_world) {
     static const int64_t batches[] = {1, 2, 4, 5, 8, 23, 64};
     evaluation first = {.batch = 4};
@@ -275,7 +275,7 @@ TEST(a_single_step_gives_the_numbers_of_its_batch) {
     weft_model_free(model);
 }
 
-/* ---- one of one's own ---- */
+/* ---- one of your own ---- */
 
 typedef struct own {
     int opened, freed, batches;
@@ -341,7 +341,7 @@ static void run_own(weft_comm *comm, int rank, void *context) {
     weft_trainer_options how = {
         .compile.graph = "val", .comm = comm, .val = {1, list, NULL}, .n_evaluators = 1, .evaluators = &one};
     weft_trainer *t = weft_trainer_new(model, &how, &e);
-    for (int i = 0; i < 2; i++) { /* the second begins anew */
+    for (int i = 0; i < 2; i++) { /* the second begins again */
         CHECK_SAYS(t && weft_trainer_validate(t, &m, &e) == WEFT_OK, "%s", e.text);
         CHECK_SAYS(of(&m, "own") == WIDE_SUM, "%.17g, not %.17g", of(&m, "own"), WIDE_SUM);
         CHECK(of(&m, "own/samples") == N && of(&m, "own/places") == N * (N - 1) / 2);

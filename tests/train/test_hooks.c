@@ -270,7 +270,7 @@ TEST(names_and_folders_that_are_wrong_are_found_at_once) {
         {weft_hook_samples(&(weft_samples){.data = data, .path = "x.png", .real = "imgae"}), WEFT_NAME,
          "real=imgae: no data of the training feed an input of this name"},
         {weft_hook_samples(&(weft_samples){.data = data, .path = "x.png", .real = "x"}), WEFT_SHAPE,
-         "real=x: its samples are f32[1,1], which are no images like u8[1,2,3]"},
+         "real=x: its samples are f32[1,1], which are not images like u8[1,2,3]"},
         {weft_hook_samples(&(weft_samples){.data = data, .path = "/tmp/weft_no_folder/x.png"}), WEFT_IO,
          "/tmp/weft_no_folder"},
         {weft_hook_samples(&(weft_samples){.data = data, .tensorboard = "/tmp/weft_no_folder/logs/"}),
@@ -370,7 +370,7 @@ static void run_fault(weft_comm *comm, int rank, void *context) {
     }
     r->status[rank] = t ? weft_trainer_fit(t, &e) : WEFT_OK;
     snprintf(r->text[rank], sizeof r->text[rank], "%.199s", e.text);
-    if (r->fault == BY_METRIC) { /* all met it: the communicator goes on */
+    if (r->fault == BY_METRIC) { /* all met it: the communicator continues */
         weft_metrics metrics;
         CHECK_SAYS(weft_trainer_validate(t, &metrics, &e) == WEFT_OK, "%s", e.text);
     }

@@ -120,7 +120,7 @@ TEST(folders_that_hold_themselves_are_told) {
     rmdir(folder);
 }
 
-/* A file that is no image is an error of its sample, and names the file. */
+/* A file that is not an image is an error of its sample, and names the file. */
 TEST(files_that_are_no_images_are_told) {
     char folder[] = "/tmp/weft_images_XXXXXX", path[64], text[64];
     unsigned char pixels[3 * 16];

@@ -476,7 +476,7 @@ static weft_status run_train(weft_trainer *t, void *user, weft_error *error) {
     return weft_trainer_run(t, "train", WEFT_FLOW_NEXT, error);
 }
 
-/* 50 epochs of 12 batches, which a step of one's own does not tell before: lines are 10 apart up to 200, then
+/* 50 epochs of 12 batches, which a step of your own does not tell before: lines are 10 apart up to 200, then
  * 20 up to 420, then 50. */
 TEST(lines_of_a_run_of_unknown_length_become_rarer) {
     weft_error e = {0};

@@ -56,7 +56,7 @@ static void run(const weft_model *m, size_t row, int64_t n, bool train, float *g
     weft_plan_free(plan);
 }
 
-/* Only a division by std may round otherwise. */
+/* Only a division by std may round differently. */
 static void check_graph(const weft_model *m, size_t row, int64_t n, bool train) {
     const float *want = train ? rows[row].train : rows[row].eval;
     size_t count = (size_t)(n * C * rows[row].height * rows[row].width), wrong = 0;

@@ -1,5 +1,5 @@
 /* test_sources.c - sources of data: arrays that are read from their files, .npz as NumPy writes it, windows
- * of tokens and text, functions of one's own; and the loader's threads. */
+ * of tokens and text, functions of your own; and the loader's threads. */
 #include "support/hostile/archive.h"
 #include "support/faults.h"
 #include "support/test.h"
@@ -219,7 +219,7 @@ TEST(options_that_make_no_sense_are_told) {
     refused(&b, "x.bin", &(weft_source_options){.window = 2, .dtype = "u8"}, "do not fit into u8");
     b.n = 7;
     refused(&b, "x.txt", &(weft_source_options){.window = 2, .dtype = "f32"}, "dtype=f32: i64, i32 or u8");
-    refused(&b, "x.bin", &(weft_source_options){.window = 2}, "no whole number of tokens of 2 bytes");
+    refused(&b, "x.bin", &(weft_source_options){.window = 2}, "not a whole number of tokens of 2 bytes");
     refused(&b, "x.bin", &(weft_source_options){.window = 2, .token_bytes = 3}, "token_bytes=3");
     b = bytes_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "abcd", 4);
     refused(&b, "x", &(weft_source_options){.window = 1}, "tokens are one row of integers");
@@ -267,7 +267,7 @@ TEST(damaged_members_are_told) {
     }
 }
 
-/* Options stand behind the path, and are those of the structure. */
+/* Options stand after the path, and are those of the structure. */
 TEST(sources_open_from_text) {
     faults f;
     weft_error error = {0};
@@ -482,7 +482,7 @@ TEST(a_list_says_which_batches_come) {
         CHECK(weft_loader_waited(l) >= 0 && (threads || weft_loader_waited(l) > 0));
         CHECK(weft_loader_follow(l, 2, (int64_t[]){9, 10}, &error) == WEFT_OK &&
               weft_loader_next(l, &data, &rows, &error));
-        CHECK(!weft_loader_next(l, &data, &rows, &error) && !error.status); /* behind the end */
+        CHECK(!weft_loader_next(l, &data, &rows, &error) && !error.status); /* after the end */
         weft_loader_seek(l, 4);
         CHECK(weft_loader_next(l, &data, &rows, &error) && *(const int64_t *)data == 40);
         CHECK(weft_loader_follow(l, 0, list, &error) && weft_loader_follow(l, 1, (int64_t[]){-1}, &error));
@@ -508,7 +508,7 @@ TEST(a_reader_that_fails_gives_its_error_and_goes_on) {
         CHECK_HOLDS(error.text, "sample 57 is bad");
         CHECK(!weft_loader_next(l, &data, &rows, NULL)); /* still */
         weft_loader_seek(l, 10);
-        CHECK(!weft_loader_next(l, &data, &rows, &error) && !error.status); /* the end is no error */
+        CHECK(!weft_loader_next(l, &data, &rows, &error) && !error.status); /* the end is not an error */
         weft_loader_seek(l, 6);
         CHECK(weft_loader_next(l, &data, &rows, &error) && *(const int64_t *)data == 60);
         weft_loader_free(l); /* while it reads ahead */

@@ -1,5 +1,5 @@
 /* test_trainer.c - the trainer against loops written by hand over weft_run: the same bits; its epochs, hooks,
- * validations and predictions; what is refused, stopped and gone on with. */
+ * validations and predictions; what is refused, stopped and continued with. */
 #include "support/ranks.h"
 #include "support/test.h"
 #include "weft/weft.h"
@@ -350,7 +350,7 @@ TEST(an_epoch_that_was_left_at_its_end_is_ended) {
     weft_model_free(m);
 }
 
-/* A step of one's own: the limit that comes first holds, and the last epoch is validated. */
+/* A step of your own: the limit that comes first holds, and the last epoch is validated. */
 TEST(epochs_and_iterations_both_limit_a_step_of_ones_own) {
     weft_error e = {0};
     int calls = 0;
@@ -535,7 +535,7 @@ TEST(predictions_are_rows_in_the_order_of_samples) {
     weft_model_free(m);
 }
 
-/* ---- numbers that are none ---- */
+/* ---- NaN and infinity ---- */
 
 static void poison(weft_trainer *t) {
     float nan[8 * WIDTH];
@@ -666,7 +666,7 @@ TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
          {.train = DATA, .sampler = thin_out, .sampler_count = -1, .sampler_context = &asked}},
         {"3 samples are fewer than a batch of 4",
          {.train = DATA, .sampler = thin_out, .sampler_count = 3, .sampler_context = &asked}},
-        {"is not fed: no data have its name", {.epochs = 1}},
+        {"is not fed: no data for it", {.epochs = 1}},
         {"epochs=-1: it must be a whole number from 1", {.train = DATA, .epochs = -1}},
         {"trainer: iterations=-1: it must be", {.train = DATA, .iterations = -1}},
         {"first_iteration=-1: it must be", {.train = DATA, .first_iteration = -1}},

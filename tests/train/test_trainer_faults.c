@@ -1,7 +1,7 @@
 /* test_trainer_faults.c - a training whose memory runs out, or whose files fail, at every single call in
  * turn, once or from then on: sources, compiling, running, validation, logs, checkpoints, resuming. It ends
- * with the right weights or with one clean error; nothing leaks; the checkpoint of before is whole; and the
- * next run goes on from what is there to the undisturbed weights. */
+ * with the right weights or with one clean error; nothing leaks; the earlier checkpoint is whole; and the
+ * next run continues from what is there to the undisturbed weights. */
 #include "support/faults.h"
 #include "support/test.h"
 #include "weft/weft.h"

@@ -94,7 +94,7 @@ TEST(a_process_group_begins_with_what_its_first_rank_has) {
     weft_model_free(m);
 }
 
-/* What is shared out stays; all else is made equal though memory is laid out otherwise on each rank. */
+/* What is shared out stays; all else is made equal though memory is laid out differently on each rank. */
 static void mark_shared_out(world_rank *r) {
     const char *path;
     weft_error ignored;

@@ -96,7 +96,7 @@ static void check_streams(weft_model *m, int zero, const char *stream, const cha
     weft_model_free(m);
 }
 
-/* With a guard the stream is the same behind its flags: were their sum the last, no update could start before
+/* With a guard the stream is the same after its flags: were their sum the last, no update could start before
  * all buckets are summed. */
 static void check_stream_of(weft_model *m, int zero, const char *stream) {
     char guarded[300];
@@ -147,7 +147,7 @@ TEST(sums_of_a_minimize_do_not_wait_for_updates_of_an_earlier_one) {
                                   "-a.2 -a.1 -b.2 -b.1 -c.2 -c.1 -c.0 ";
     static const char shared[] =
         "+a.0 +a.1 +a.2 +b.0 +b.1 +b.2 +c.0 +c.1 . +c.2 | -a.2 -a.1 -a.0 -b.2 -b.1 -b.0 -c.2 -c.1 -c.0 ";
-    /* A deferred part begins with a wait behind the gate; ZeRO 2 waits for most sums before it. */
+    /* A deferred part begins with a wait after the gate; ZeRO 2 waits for most sums before it. */
     static const char guarded[] =
         "! +a.0 +a.1 +a.2 +b.0 +b.1 +b.2 +c.0 +c.1 . +c.2 -a.2 -a.1 -a.0 -b.2 -b.1 -b.0 | -c.2 -c.1 -c.0 ";
     for (int joined = 0; joined < 2; joined++) {

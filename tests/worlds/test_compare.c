@@ -33,7 +33,7 @@ static void compare_given(rank_run *r) {
     for (int i = 0; i < SETTINGS; i++) s[i].value = given[rank][i];
     weft_comm_compare(r->comm, s, n_given[rank], &error);
     keep(r, error.text);
-    weft_collective after = {.name = "after"}; /* the communicator goes on */
+    weft_collective after = {.name = "after"}; /* the communicator continues */
     if (!strstr(error.text, "ranks disagree") && weft_comm_run(r->comm, &after, &error))
         keep(r, "the communicator failed");
 }

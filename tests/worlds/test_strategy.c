@@ -1,5 +1,5 @@
 /* test_strategy.c - strategies: each of Weft's is the options that it stands for; texts, files and
- * contradictions; cuts and sums of one's own; what a strategy does in a run. Ranks are threads. */
+ * contradictions; cuts and sums of your own; what a strategy does in a run. Ranks are threads. */
 #include "graph/core/graph.h"
 #include "graph/settings/strategy.h"
 #include "ops/kit/ops.h"
@@ -325,7 +325,7 @@ TEST(hostile_texts_are_refused) {
     weft_model_free(m);
 }
 
-/* ---- one's own: data ---- */
+/* ---- your own: data ---- */
 
 static const weft_field own_fields[] = {{"cap", WEFT_FIELD_NUMBER, 0, 0.001, 10}, {.offset = sizeof(double)}};
 
@@ -447,7 +447,7 @@ TEST(ones_own_strategy_is_checked_as_weft_s) {
     weft_model_free(m);
 }
 
-/* ---- one's own: nodes on a bucket's gradient ---- */
+/* ---- your own: nodes on a bucket's gradient ---- */
 
 static weft_value *same(const weft_bucket *b) {
     return b->gradient;
@@ -499,7 +499,7 @@ static weft_value *wrong_call(const weft_bucket *b) {
     return weft_matmul(b->gradient, b->gradient, true, true);
 }
 
-/* Subgraph a alone, and what a builder is told. */
+/* Subgraph a alone, and what a builder gets. */
 static weft_value *noted(const weft_bucket *b) {
     CHECK(b->ranks == 2 && b->n_members > 0 && b->members[0].begin == 0 && b->members[0].ndim > 0);
     CHECK(strncmp(b->members[0].path, b->subgraph, strlen(b->subgraph)) == 0);
@@ -555,7 +555,7 @@ TEST(nodes_are_part_of_the_plan) {
         CHECK(!count_ops(none, &weft_op_summed) && !count_ops(alone, &weft_op_summed));
         CHECK(plan->fingerprint != none->fingerprint);
         char *dump = weft_plan_text(plan), *json = weft_plan_json(plan), *other = weft_plan_text(none);
-        CHECK_HOLDS(dump, "\nstrategy mine\n# compressed: outside the promise of bits\n");
+        CHECK_HOLDS(dump, "\nstrategy mine\n# compressed: other bits in another world\n");
         CHECK_HOLDS(dump, "optimizer strategy/a.0/steps f32[]");
         CHECK_HOLDS(dump, "= summed(");
         CHECK_HOLDS(json, "\"strategy\": \"mine\"");
@@ -704,7 +704,7 @@ TEST(wrong_nodes_are_one_error) {
     weft_model_free(m);
 }
 
-/* What is compiled with a strategy of one's own, with state, without the n-th allocation. */
+/* What is compiled with a strategy of your own, with state, without the n-th allocation. */
 TEST(a_strategy_without_memory_is_one_clean_error) {
     static const char *const cuts[] = {"a/fc1/weight"};
     static const weft_strategy_subgraph list[] = {{"b", {.bucket_cap_mb = 1}}};
@@ -832,7 +832,7 @@ static void load_kept(world_rank *r) {
     weft_weights_load(r->store, kept_file, &r->error);
 }
 
-/* Two steps from the file on, where what is kept begins anew. */
+/* Two steps from the file on, where what is kept begins again. */
 static void go_on_from_file(world_rank *r) {
     load_kept(r);
     world_train(r);

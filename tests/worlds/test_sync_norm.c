@@ -250,8 +250,8 @@ TEST(a_plan_has_two_sums_forward_and_two_backward_for_each_layer_that_asks) {
 
 enum { PROBE = 48 };
 
-/* y and the gradients of sum(y k) + sum(mean^2) by x, weight, bias, y and the mean, through which none goes
- * on to x; of a batch of 16 values a channel. */
+/* y and the gradients of sum(y k) + sum(mean^2) by x, weight, bias, y and the mean, through which none
+ * reaches x; of a batch of 16 values a channel. */
 static weft_model *probe(bool is_image, const weft_ddp_options *options) {
     static const char *const names[] = {"dx", "dw", "db", "dy", "dmean"};
     weft_model *m = weft_model_new("m");

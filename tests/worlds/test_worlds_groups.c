@@ -132,7 +132,7 @@ TEST(a_rank_that_no_group_names_is_alone) {
         world_rank *one = train(part, &(weft_compile_options){.world = 1}, 3, OTHERS, NULL);
         for (int i = 0; i < 3; i++) {
             CHECK_SAYS(world_agrees(&four[0], &four[i], world_parameters, where), "rank %d: %s", i, where);
-            /* a fourth of a sum, times 4 / 3, is a third of it but for rounding */
+            /* a fourth of a sum, times 4 / 3, is a third of it except for rounding */
             CHECK_SAYS(apart(&three[i], &four[i]) < 1e-5, "%g apart", apart(&three[i], &four[i]));
         }
         CHECK_SAYS(world_agrees(&one[0], &four[3], world_all, where), "zero %d, alone: %s", zero, where);

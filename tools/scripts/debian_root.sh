@@ -9,7 +9,7 @@ debian_releases() {
 
 debian_can() { ((EUID == 0)) && command -v debootstrap >/dev/null; }
 
-# Makes the folder anew: the release's smallest system and these packages.
+# Makes the folder again: the release's smallest system and these packages.
 debian_make() { # root, release, packages with commas between
     rm -rf "$1"
     debootstrap --variant=minbase --include="$3" "$2" "$1"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""guide.py - follows a guide (docs/adding-*.md) to the letter. Its code says where it goes, behind the opening fence:
+"""guide.py - follows a guide (docs/adding-*.md) to the letter. Its code says where it goes, after the opening fence:
 
   ```c new FILE                a file of its own
   ```c after LINE in FILE      below the one line of FILE that is, or else holds, LINE
@@ -22,7 +22,7 @@ class Wrong(Exception):
 
 
 def blocks(page):
-    """(line, what stands behind the fence, text) of every block; a longer fence holds shorter ones."""
+    """(line, what stands after the fence, text) of every block; a longer fence holds shorter ones."""
     fence = None
     for number, line in enumerate(page.read_text().splitlines(), 1):
         if fence is None and line.startswith("```"):

@@ -3,10 +3,8 @@
 options as JSON) and `weft-zoo --help`.
 
     manual.py GRAPHTOOL WEFT_ZOO FOLDER
-    manual.py GRAPHTOOL PAGE
 
-Writes man1/graphtool.1, man1/graphtool-COMMAND.1, man1/weft-zoo.1, graphtool.bash and _graphtool (zsh) to FOLDER, or the
-table of options to PAGE (docs/graphtool.md).
+Writes man1/graphtool.1, man1/graphtool-COMMAND.1, man1/weft-zoo.1, graphtool.bash and _graphtool (zsh) to FOLDER.
 """
 import json
 import re
@@ -14,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-STATUS = "0 success, 1 failure, 2 wrong usage, 7 when another rank is missing, dead or differs, 8 when a training met a bad step or numbers that are none; 130 when Ctrl-C ended a training run, whose weights are saved."
+STATUS = "0 success, 1 failure, 2 wrong usage, 7 when another rank is missing, dead or differs, 8 when a training met a bad step, NaN or infinity; 130 when Ctrl-C ended a training run, whose weights are saved."
 
 
 # ---- manual pages ----
@@ -170,35 +168,9 @@ def zsh(table):
             "shift words\n((CURRENT--))\ncase $words[1] in\n" + cases + "esac\n")
 
 
-# ---- Markdown ----
-
-
-def markdown_rows(table):
-    """A row for each option, by name."""
-    options, users = {}, {}
-    for command in table["commands"]:
-        for option in command["options"]:
-            options[option["name"]] = option
-            users.setdefault(option["name"], []).append(command["name"])
-    for name in sorted(options):
-        o = options[name]
-        short = f"`-{o['letter']}` " if o["letter"] else ""
-        long = f"`--{name}" + (f"={o['argument']}`" if o["argument"] else "`")
-        who = "all" if len(users[name]) == len(table["commands"]) else ", ".join(users[name])
-        yield f"| {short}{long} | {o['help']} | {who} |\n"
-
-
-def write_markdown(table, page):
-    head = "| option | means | commands |\n|---|---|---|\n"
-    before, after = page.read_text().split(head)
-    page.write_text(before + head + "".join(markdown_rows(table)) + re.sub(r"\A(\|.*\n)*", "", after))
-
-
 def main():
     graphtool, zoo, folder = sys.argv[1], sys.argv[2], Path(sys.argv[-1])
     table = json.loads(subprocess.run([graphtool, "--table"], capture_output=True, text=True, check=True).stdout)
-    if len(sys.argv) == 3:
-        return write_markdown(table, folder)
     told = subprocess.run([zoo, "--help"], capture_output=True, text=True, check=True).stdout
     (folder / "man1").mkdir(parents=True, exist_ok=True)
     pages = {f"graphtool-{c['name']}": command_page(c, table["version"]) for c in table["commands"]}

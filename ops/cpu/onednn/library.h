@@ -1,5 +1,5 @@
 /* library.h - what differs between the C interfaces of oneDNN 2.x and 3.x; library.c has both, and is the
- * only file that asks for the version of the headers, but for the types below.
+ * only file that asks for the version of the headers, except for the types below.
  *
  * A `dnnl_memory_desc_t` is a struct in 2.x and an owned pointer in 3.x. In both it may be all zeroes, is
  * freed by library_desc_free, and is given to the library as a `library_desc`. */

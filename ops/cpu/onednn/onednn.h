@@ -32,7 +32,7 @@ typedef struct onednn_problem {
     int repack_threads;                   /* of a run of ONEDNN_PACK; 0: as many as `threads` */
     onednn_tensor src, weight, bias, dst; /* weight: plain, [groups,] out, in, (kd,) kh, kw */
     weft_dtype plain;                     /* type of the plain weight: packing may cast as well */
-    /* Convolutions only: (depth,) height, width; a dilation of 1 is none, as in PyTorch. */
+    /* Convolutions only: (depth,) height, width; a dilation of 1 means no dilation, as in PyTorch. */
     int64_t stride[3], dilation[3], pad_before[3], pad_after[3];
 } onednn_problem;
 

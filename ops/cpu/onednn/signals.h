@@ -1,4 +1,4 @@
-/* signals.h - signals wait while a product of oneDNN runs whose stack pointer is no stack pointer.
+/* signals.h - signals wait while a product of oneDNN runs whose stack pointer is not a stack pointer.
  *
  * The f32 product "gemm:jit" (jit_avx_gemm_f32 below AVX-512, jit_avx512_common_gemm_f32 above; oneDNN 2.6 to
  * 3.7) packs a block of an operand into a buffer of the heap when its sums are longer than 252 (84) terms,

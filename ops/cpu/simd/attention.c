@@ -361,8 +361,8 @@ static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)env->threads * (size_t)layout_of(&z, false).total * sizeof(float);
 }
 
-/* One (batch, head) pair is one task. Of tasks that follow one another and share keys, a thread packs these
- * once. */
+/* One (batch, head) pair is one task. A thread packs keys once for tasks that follow one another and share
+ * them. */
 static weft_status forward_run(void *state, const kernel_call *c) {
     sizes z = sizes_of(c->node, ATTENTION_Q);
     layout l = layout_of(&z, false);

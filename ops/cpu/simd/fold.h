@@ -1,7 +1,7 @@
 /* fold.h - the loops of a reduction for each kind: along a row, and rows joined to each other, in f32. They
  * are made from one macro by how two numbers become one.
  *
- * Joins are commutative and associative but for rounding; a row goes by lanes, rows four at a time, so the
+ * Joins are commutative and associative except for rounding; a row goes by lanes, rows four at a time, so the
  * order of a result depends on shapes alone. */
 #ifndef WEFT_OPS_CPU_SIMD_FOLD_H
 #define WEFT_OPS_CPU_SIMD_FOLD_H

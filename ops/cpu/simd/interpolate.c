@@ -58,7 +58,7 @@ static void backward_ranges(const interpolate_axis *axis, const table *t) {
     }
 }
 
-/* Fills axis i's table at *room and moves that behind it. */
+/* Fills axis i's table at *room and moves that after it. */
 static table table_make(const kernel_call *c, int i, char **room) {
     bool is_backward = c->node->op == &weft_op_interpolate_backward;
     const tensor_type *in = &c->in[0].type, *out = &c->out[0].type;

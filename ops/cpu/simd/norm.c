@@ -1,5 +1,5 @@
 /* norm.c - layer_norm, rms_norm and their backward ops in f32, over x as [rows, d]; x, y and their
- * gradients may be bf16 or f16. rms_norm is a layer_norm whose mean is 0 and whose bias is none. Rows are
+ * gradients may be bf16 or f16. rms_norm is a layer_norm whose mean is 0 and which has no bias. Rows are
  * independent. The sums over rows (dw, db) are taken over fixed chunks of rows, and the chunks are added in
  * order, so the bits do not depend on the number of threads. */
 #include "ops/cpu/reduced.h"

@@ -9,7 +9,7 @@ static int64_t group_count(int64_t elements) {
     return (elements + GROUP - 1) / GROUP;
 }
 
-/* Elements of group `g` of `n` in all: GROUP but for the last. */
+/* Elements of group `g` of `n` in all: GROUP except for the last. */
 static int group_length(int64_t g, int64_t n) {
     int64_t left = n - g * GROUP;
     return left < GROUP ? (int)left : GROUP;

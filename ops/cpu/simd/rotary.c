@@ -1,6 +1,6 @@
 /* rotary.c - rotary in f32, bf16 and f16. A task is CHUNK rows of HEADS heads: it makes a table of the rows'
- * sines and cosines, by rotating from row to row in f64, and applies it to the heads. Every chunk begins anew
- * with exact ones, so that the bits do not depend on the threads. */
+ * sines and cosines, by rotating from row to row in f64, and applies it to the heads. Every chunk begins
+ * again with exact ones, so that the bits do not depend on the threads. */
 #include "ops/attention/rotary.h"
 #include "ops/cpu/reduced.h"
 #include "ops/cpu/simd/simd.h"

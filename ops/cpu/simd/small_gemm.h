@@ -3,8 +3,8 @@
  *     A [m, k] at any strides,
  *     B [k, n] in panels of GEMM_NR columns (panel p holds the rows of its columns, one after the other),
  *     C [m, n] row-major;
- * m is a multiple of GEMM_MR (but for gemm_few) and n of GEMM_NR: callers pad their buffers, so there is no
- * code for edges.
+ * m is a multiple of GEMM_MR (except for gemm_few) and n of GEMM_NR: callers pad their buffers, so there is
+ * no code for edges.
  *
  * A tile of C, GEMM_MR rows by two vectors, stays in registers over k: 24 sums of 32 registers with AVX-512,
  * 12 of 16 with AVX2. Intrinsics fuse multiply and add (the build forbids the compiler to fuse by itself).
@@ -111,7 +111,7 @@ static __attribute__((noinline, unused)) void gemm_transposed_add(int64_t m, int
     gemm_any(m, n, k, a, 1, a_row, b, panel, c, c_row, true);
 }
 
-/* A tile of m rows, where m is no constant. */
+/* A tile of m rows, where m is not a constant. */
 static inline void gemm_tile_of(int64_t m, int64_t k, const float *a, int64_t a_row, const float *b, float *c,
                                 int64_t c_row, bool add) {
 #define TILE(rows)                                                                                           \

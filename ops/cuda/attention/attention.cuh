@@ -53,7 +53,7 @@ struct attention_shape {
     }
 };
 
-/* q: the operand that holds the queries; keys follow it. A window as long as the queries is none. */
+/* q: the operand that holds the queries; keys follow it. A window as long as the queries has no effect. */
 static inline attention_shape attention_shape_of(const kernel_call *c, int q) {
     const int64_t *qs = c->in[q].type.shape, *ks = c->in[q + 1].type.shape;
     const attention_attrs *a = static_cast<const attention_attrs *>(c->attrs);

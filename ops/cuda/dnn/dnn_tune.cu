@@ -1,6 +1,6 @@
 /* dnn_tune.cu - times cuDNN's engines for a convolution, on memory of its own, for `graphtool calibrate`.
- * Each is opened from its text, as a session with the table will be: what cannot be opened again is no
- * choice. */
+ * Each is opened from its text, as a session with the table will be: what cannot be opened again is not
+ * chosen. */
 #include "ops/cuda/dnn/dnn.cuh"
 #include "ops/cuda/kit/timing.cuh"
 

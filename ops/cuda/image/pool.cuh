@@ -35,7 +35,7 @@ struct pool_axis {
         begin = from > 0 ? (from + stride - 1) / stride : 0;
         end = last + 1 < small ? last + 1 : small;
     }
-    /* The factor of this axis in the divisor of cell i: padding counts, but not what is behind it. */
+    /* The factor of this axis in the divisor of cell i: padding counts, but not what is after it. */
     __device__ int length(int i) const {
         int begin, end, rest = large + 2 * pad - i * stride;
         if (kernel && !exclude_pad) return rest < kernel ? rest : kernel;

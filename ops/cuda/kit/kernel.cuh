@@ -45,7 +45,7 @@ static inline weft_status cuda_check(const kernel_call *c, cudaError_t result) {
 template <class... P, class... A>
 static weft_status launch(const kernel_call *c, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared,
                           A... args) {
-    /* nothing to do is no error, but an empty grid would be */
+    /* nothing to do is not an error, but an empty grid would be */
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return WEFT_OK;
     if (shared > 48 << 10) {
         cudaError_t result =
@@ -135,7 +135,7 @@ __device__ static inline float block_max(float x, float *scratch) {
     return warp_max(lane < warps ? scratch[lane] : scratch[0]);
 }
 
-/* The first thread that finds a bad value records it. The run goes on with garbage, and the session reports
+/* The first thread that finds a bad value records it. The run continues with garbage, and the session reports
  * the error at its end. */
 __device__ static inline void note_failure(cuda_failure *failure, int order, int64_t value,
                                            int64_t place) {

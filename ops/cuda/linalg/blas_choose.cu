@@ -112,7 +112,7 @@ static bool field_read(const char **at, const char *name, uint32_t *value) {
     return true;
 }
 
-/* Returns false for text that is no algorithm, or one that this library does not know. */
+/* Returns false for text that is not an algorithm, or one that this library does not know. */
 static bool algorithm_read(const char *from, const blas_call *call, const kernel_env *env,
                            cublasLtMatmulAlgo_t *algorithm) {
     uint32_t value;

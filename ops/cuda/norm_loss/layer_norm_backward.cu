@@ -1,5 +1,5 @@
-/* layer_norm_backward.cu - gradients of layer_norm, and of rms_norm, whose mean is 0 and whose bias is
- * none. Short rows: one kernel reads x and dy once, writes dx, and sums dw and db over its rows in
+/* layer_norm_backward.cu - gradients of layer_norm, and of rms_norm, whose mean is 0 and which has no
+ * bias. Short rows: one kernel reads x and dy once, writes dx, and sums dw and db over its rows in
  * registers; a second one adds the parts of the blocks. Long rows: dx, then the column sums. */
 #include "ops/cuda/kit/columns.cuh"
 #include "ops/cuda/norm_loss/rows.cuh"

@@ -46,7 +46,7 @@ __device__ static bool is_broken(const guard_losses &g) {
     return f->order && f->order <= g.order && f->program == f->running;
 }
 
-/* flags [count], and with a factor sums of sizes [count] behind them. */
+/* flags [count], and with a factor sums of sizes [count] after them. */
 __global__ void __launch_bounds__(NORM_PARTS)
     flags_of_losses(guard_losses g, const run_state *run, double *flags) {
     int64_t i = g.begin + threadIdx.x;

@@ -14,7 +14,7 @@ typedef struct recurrent_state {
     const weft_env *env;
     blas_plan plan;
     blas_call call;
-    size_t library_at; /* offset of cuBLASLt's part of the workspace, behind the product */
+    size_t library_at; /* offset of cuBLASLt's part of the workspace, after the product */
 } recurrent_state;
 
 static inline void recurrent_close(void *state) {

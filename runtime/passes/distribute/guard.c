@@ -1,5 +1,5 @@
 /* guard.c - the part of the optimizer pass by which a bad step changes nothing (weft_compile_options.guard):
- *      flags = guard(losses...)            after the forward; where the step goes on, all that there is of it
+ *      flags = guard(losses...)            after the forward; where the step continues, this is all of it
  *      flags = wait(all_reduce(flags))     among the ranks of the world; overlaps the backward
  *      gate(flags)                         or gate(flags, norms of all gradients...)
  *      loss_mean = assign(guard_mean(flags, loss_mean))      for spikes

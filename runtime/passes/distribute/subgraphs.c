@@ -90,7 +90,7 @@ static bool set_caps(weft_plan *plan) {
 }
 
 /* Logs options of compiling that every subgraph replaces by its own, and ways to shard what nothing shards.
- * They are no errors, since one program may run with the options of another; one rank never shards. */
+ * They are not errors, since one program may run with the options of another; one rank never shards. */
 static void tell_idle(const weft_plan *plan, bool takes_zero) {
     const weft_compile_options *o = &plan->options;
     bool shards = false;

@@ -116,7 +116,7 @@ static bool record(weft_plan *plan, weft_variable *s) {
     return model_ok(m);
 }
 
-/* In a world of one rank there is nothing to sum. What a moving mean follows is no gradient. */
+/* In a world of one rank there is nothing to sum. What a moving mean follows is not a gradient. */
 bool own_sums_build(weft_plan *plan) {
     if (!plan->strategy.gradient || plan->options.world == 1) return true;
     for (weft_variable *s = plan->model->variables; s; s = s->next)

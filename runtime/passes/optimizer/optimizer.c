@@ -365,7 +365,7 @@ static bool expansion_open(expansion *e, program *p, weft_node *n, guarding *gua
 }
 
 /* For a program of the update alone: leaves nothing but `minimize`, whose operands still name the parameters.
- * Updates then read all variables anew, as earlier runs left them. */
+ * Updates then read all variables again, as earlier runs left them. */
 static void keep_minimizes(weft_graph *g) {
     g->outputs = NULL;
     g->outputs_end = &g->outputs;

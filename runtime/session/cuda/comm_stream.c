@@ -1,6 +1,6 @@
-/* comm_stream.c - collectives of a session on a GPU. Where the communicator can enqueue (NCCL) they go on the
- * communication stream; else they go by way of the host. So any communicator works, but the second kind makes
- * the host wait. */
+/* comm_stream.c - collectives of a session on a GPU. Where the communicator can enqueue (NCCL) they run on
+ * the communication stream; else they go by way of the host. So any communicator works, but the second kind
+ * makes the host wait. */
 #include "runtime/session/cuda/session.h"
 
 #include "ops/structure/collective.h"

@@ -1,7 +1,7 @@
 /* walk.c - runs a program's launches on their streams. A launch goes node by node in its first run, is
- * captured as a CUDA graph in the second, and is one call from then on. So are collectives where the
- * communicator puts them on a stream: NCCL connects in the first run, and afterwards all ranks start the same
- * captured ones in the same order. */
+ * captured as a CUDA graph in the second, and is one call from then on. The same holds for collectives where
+ * the communicator puts them on a stream: NCCL connects in the first run, and afterwards all ranks start the
+ * same captured ones in the same order. */
 #include "runtime/session/cuda/session.h"
 
 #include <string.h>
@@ -168,7 +168,7 @@ static weft_status capture(weft_session *s, bound_program *r, launch_kind kind, 
 }
 
 /* Whether the launch may run from a captured graph. A captured refresh makes all of its values: where only
- * some are stale, they go node by node. So does what follows the gate of a bad step. */
+ * some are stale, they go node by node. What follows the gate of a bad step does, too. */
 static bool can_capture(const weft_session *s, const bound_program *r, const launch_entry *l,
                         const cuda_launch *c) {
     if (l->kind == LAUNCH_COLLECTIVE) return s->cuda->captures_collectives;

@@ -38,7 +38,7 @@ typedef struct hostile_format {
     void (*make)(hostile *h); /* puts the good file, by hostile_put; may set h->kept */
     void (*act)(subject *s);  /* sets good and error, and whatever it has to complain about */
     void (*free)(hostile *h); /* releases h->kept; NULL: nothing */
-    /* Puts lengths and checksums right, so that changes behind them are seen; NULL: there are none. */
+    /* Puts lengths and checksums right, so that changes after them are seen; NULL: there are none. */
     void (*mend)(mutant *m, const mutant *good);
     int variant;       /* for rows that share functions */
     bool takes_nearly; /* most files are good ones */

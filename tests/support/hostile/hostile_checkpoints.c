@@ -1,6 +1,7 @@
 /* hostile_checkpoints.c - checkpoints whose manifest or files were changed by someone who also put the
  * checksums right: all other rules still hold. A store that refuses one is as it was, and numbers of
- * optimizers that it takes are those that an optimizer can have. And the notes by which a trainer goes on. */
+ * optimizers that it takes are those that an optimizer can have. And the notes by which a trainer
+ * continues. */
 #include "support/folder.h"
 #include "support/hostile/hostile.h"
 #include "support/world.h"
@@ -173,7 +174,7 @@ static void check_numbers(subject *s, const weft_store *store) {
     if (!(rate >= 0 && rate <= 3.5e38)) hostile_complain(s, "it was loaded, and its rate is %g", rate);
 }
 
-/* The store's values now, as a file; those of before are kept beside it. */
+/* The store's values now, as a file; the earlier ones are kept beside it. */
 static void check_store(subject *s) {
     const target *t = s->h->kept;
     weft_error error = {0};
@@ -223,7 +224,7 @@ static weft_status stop(void *self, weft_trainer *t, weft_hook_point point, weft
     return WEFT_OK;
 }
 
-/* Writes checkpoints into "c", or goes on from the one of step 3 for an iteration. */
+/* Writes checkpoints into "c", or continues from the one of step 3 for an iteration. */
 static bool train(faults *f, const weft_model *m, bool resumes, weft_error *error) {
     weft_hook hooks[] = {{.name = "stop", .at = stop}};
     weft_trainer_options o = {.compile = {.threads = 1, .isa = WEFT_ISA_REFERENCE},

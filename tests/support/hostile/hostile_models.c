@@ -98,7 +98,7 @@ static void try_table(subject *s) {
     arena_init(&a, &s->f->env);
     const calibration *c = calibration_load(HOSTILE_FILE, &a, &s->error);
     s->good = c != NULL;
-    if (c && !calibration_hash(c)) hostile_complain(s, "a table whose hash is 0 is none");
+    if (c && !calibration_hash(c)) hostile_complain(s, "a table has the hash 0");
     arena_free(&a);
 }
 

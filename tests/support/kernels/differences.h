@@ -1,5 +1,5 @@
 /* differences.h - runs a graph as the user wrote it by naive.h, where `gradients` are central differences:
- * the named value itself is moved, element by element, and everything after it is computed anew. So a
+ * the named value itself is moved, element by element, and everything after it is computed again. So a
  * gradient with respect to any value, also one that equals another, has the documented meaning, independent
  * of all passes. Nested gradients work, up to three deep. */
 #ifndef WEFT_TEST_DIFFERENCES_H

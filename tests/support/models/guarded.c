@@ -281,7 +281,7 @@ static void give_back(void *context, void *memory, size_t bytes) {
     free(memory);
 }
 
-/* The n-th allocation of rank 1 fails while it tells of a bad step: rank 0 is told, and both go on. */
+/* The n-th allocation of rank 1 fails while it tells of a bad step: rank 0 hears of it, and both continue. */
 static void fail_each(world_rank *r) {
     static const flaw f = {0, 0, 0, NAN};
     weft_status status = WEFT_OK;
@@ -317,7 +317,7 @@ void guarded_memory(void) {
 
 /* ---- statistics of all ranks ---- */
 
-/* What one rank brings is in the losses of all, behind a norm of common statistics. */
+/* What one rank brings is in the losses of all, after a norm of common statistics. */
 static void meet_foreign(world_rank *r) {
     const flaw *f = r->job->context;
     const char *what = isnan(f->value) ? "first NaN, on rank" : "first infinity, on rank";

@@ -22,8 +22,8 @@ void guarded_labels(weft_device device, const char *path);
 /* With SyncBatchNorm, where a NaN or an overflow of one rank makes bad losses on all: that rank is named. */
 void guarded_synchronized(weft_device device);
 
-/* Every allocation of one rank fails in turn while it tells of a bad step: all ranks have an error, and go on
- * together. */
+/* Every allocation of one rank fails in turn while it tells of a bad step: all ranks have an error, and
+ * continue together. */
 void guarded_memory(void);
 
 /* Bad steps of small losses: the node that made the first NaN or infinity is named. */

@@ -350,7 +350,7 @@ static bool in_flight_elsewhere_too(const victim *v) {
 const mutant mutants_of_collectives[] = {
     {"a reader moves before what it reads", read_before_made, "V1"},
     {"a sum starts before its bucket is full", start_too_early, "V1"},
-    {"a copy of a parameter is made behind its update", copy_after_update, "V2 V4"},
+    {"a copy of a parameter is made after its update", copy_after_update, "V2 V4"},
     {"a buffer is reused before its last read", reuse_too_early, "V2 V3 L3"},
     {"a workspace lies on an operand", workspace_on_operand, "V3", .least = WEFT_ISA_SSE2},
     {"the arena is smaller than what lies in it", arena_too_small, "V3"},

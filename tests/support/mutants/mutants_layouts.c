@@ -146,7 +146,7 @@ static bool is_turned(const weft_node *n) {
     return is_view(n) && n->op == &weft_op_permute;
 }
 
-/* A permutation whose result is read as if it were none. */
+/* A permutation whose result is read as if nothing were permuted. */
 static bool view_not_permuted(const victim *v) {
     weft_node *n = mutant_pick(v, is_turned);
     int64_t rows[WEFT_MAX_NDIM];
@@ -353,6 +353,6 @@ const mutant mutants_of_layouts[] = {
     {"packed bytes are computed with", packed_is_computed_with, "K6"},
     {"packed bytes are sent to other ranks", packed_is_sent, "K6"},
     {"packed bytes are fetched", packed_is_fetched, "K6"},
-    {"a weight is packed behind its update", packs_after_update, "V2 V4"},
+    {"a weight is packed after its update", packs_after_update, "V2 V4"},
     {"two programs derive two things in one place", derived_in_one_place, "K7"},
     {0}};

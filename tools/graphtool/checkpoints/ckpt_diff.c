@@ -1,5 +1,6 @@
 /* ckpt_diff.c - what differs between two checkpoints: tensors element by element, to the bit, and numbers of
- * their trainings, but for times. Neither the number of ranks nor who wrote which piece is a difference. */
+ * their trainings, except for times. Neither the number of ranks nor who wrote which piece is a
+ * difference. */
 #include "tools/graphtool/checkpoints/ckpt.h"
 
 #include "ops/kit/op_kit.h"

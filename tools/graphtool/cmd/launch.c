@@ -2,9 +2,9 @@
  * together.
  *
  * Each rank is a process in a group of its own, so that a terminal's Ctrl-C comes here alone and is passed on
- * once. It has torchrun's variables and a token that nobody else knows. When one fails the others are told to
- * end (SIGTERM, and SIGCONT for one that is stopped), and killed after the grace time; when this process is
- * killed, so are they. */
+ * once. It has torchrun's variables and a token that nobody else knows. When one fails the others are asked
+ * to end (SIGTERM, and SIGCONT for one that is stopped), and killed after the grace time; when this process
+ * is killed, so are they. */
 #include "tools/graphtool/cmd/commands.h"
 #include "tools/graphtool/options/paths.h"
 #include "tools/graphtool/model/tools.h"
@@ -28,7 +28,7 @@ typedef struct launched {
     bool is_ours;  /* the command is one of graphtool: its ranks tell their errors */
     bool is_over;  /* a rank has failed, or somebody told this process to end */
     bool is_asked; /* somebody did */
-    bool is_told;  /* the others have been told, too */
+    bool is_told;  /* the others were asked, too */
     double since;  /* when: of is_over, then of is_told */
     double grace;  /* --grace */
 } launched;
@@ -151,7 +151,7 @@ static void reap(launched *l) {
     }
 }
 
-/* A job that was told to end, and of which a rank had to be killed, is not one that has ended in order. */
+/* A job that was asked to end, and of which a rank had to be killed, is not one that has ended in order. */
 static void kill_all(launched *l, double grace) {
     for (int i = 0; i < l->n; i++)
         if (l->pids[i])

@@ -144,24 +144,51 @@ static void write_precision(text *t, const weft_op *op) {
     if (op->f32_out) text_add(t, "%s-> %s", op->f32_in ? " " : "", bits_text(op->f32_out));
 }
 
+/* ---- the same in Markdown, where the head of the page says the rest ---- */
+
+/* Without "second", which all have. */
+static void short_gradient(text *t, const weft_op *op) {
+    if (has_gradient(op)) text_add(t, "%s", op->flags & OP_FROM_RESULT ? "of y" : "yes");
+}
+
+/* "simd" for our kernels of three instruction sets; without "reference" beside others. */
+static void short_kernels(text *t, const weft_op *op) {
+    const char *names[KERNELS_SHOWN];
+    int n = kernel_names(op, WEFT_DEVICE_CPU, names);
+    for (int i = 0; i < n; i++) {
+        if (i && strcmp(names[i], "reference") == 0) continue;
+        bool is_simd = i + 2 < n && strcmp(names[i], "avx512") == 0 && strcmp(names[i + 1], "avx2") == 0 &&
+                       strcmp(names[i + 2], "sse2") == 0;
+        joined(t, is_simd ? "simd" : names[i]);
+        i += is_simd ? 2 : 0;
+    }
+}
+
 static const struct column {
     const char *title;
     int width; /* at least, in text */
     const char *key;
     void (*write)(text *t, const weft_op *op);
+    void (*shorter)(text *t, const weft_op *op); /* in Markdown; NULL: the same */
 } columns[] = {
-    {"PyTorch", 24, NULL, write_torch},       {"operands", 9, NULL, write_operands},
-    {"attributes", 0, "attributes", NULL},    {"flags", 0, "flags", NULL},
-    {"gradient", 11, NULL, write_gradient},   {"[precision](precision.md)", 0, NULL, write_precision},
-    {"CPU kernels", 0, "kernels", NULL},      {"GPU kernels", 0, "cuda_kernels", NULL},
+    {"PyTorch", 24, NULL, write_torch},
+    {"operands", 9, NULL, write_operands},
+    {"attributes", 0, "attributes", NULL},
+    {"flags", 0, "flags", NULL},
+    {"gradient", 11, NULL, write_gradient, short_gradient},
+    {"[precision](precision.md)", 0, NULL, write_precision},
+    {"CPU kernels", 0, "kernels", NULL, short_kernels},
+    {"GPU kernels", 0, "cuda_kernels", NULL},
     {"what it computes", 0, "summary", NULL},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 /* "-" if it is empty. */
-static const char *cell_of(const struct column *c, const weft_op *op, const json_t *json) {
+static const char *cell_of(const struct column *c, const weft_op *op, const json_t *json, bool markdown) {
     text cell = {0};
-    if (c->key)
+    if (markdown && c->shorter)
+        c->shorter(&cell, op);
+    else if (c->key)
         write_value(&cell, json_object_get(json, c->key));
     else
         c->write(&cell, op);
@@ -174,7 +201,7 @@ static void op_row(text *t, const weft_op *op, bool markdown) {
     json_t *json = op_json(op);
     text_add(t, markdown ? "| `%s`" : "%-24s", op->name);
     for (int i = 0; i < COLUMNS; i++) {
-        const char *cell = cell_of(&columns[i], op, json);
+        const char *cell = cell_of(&columns[i], op, json, markdown);
         text_add(t, markdown ? " | " : "  %-*s", columns[i].width, cell);
         for (; markdown && *cell; cell++) text_add(t, *cell == '|' ? "\\|" : "%c", *cell);
     }
@@ -187,12 +214,13 @@ static void head_write(text *t) {
         t,
         "# Ops\nMade by `graphtool ops --markdown`; the formulas are in the files of the ops, in "
         "the folders of `ops/`. `F` is `torch.nn.functional`;\nwhat is made of several ops (`weft_mean`, "
-        "losses, layers) has no row here.\n\nAll gradients have second ones. Those \"of y\" are computed "
-        "from the result, so that a second gradient by the result\nitself reaches them. They are those of "
-        "PyTorch, but for `prod` and `cumprod`: there PyTorch computes the gradient from the\nresult where "
-        "no number is 0, and here it is of the operand, whatever the numbers are. Of attention and "
-        "recurrent ops\nusers get a view or a copy of the result, which no gradient reads, as in PyTorch."
-        "\n\n| op");
+        "losses, layers) has no row here. `simd` is a kernel each for AVX-512, AVX2\nand SSE2; ops with any "
+        "kernel of ours have a `reference` kernel, too.\n\nAll gradients have second ones. Those \"of y\" "
+        "are computed from the result, so that a second gradient by the result\nitself reaches them. They "
+        "are those of PyTorch, except for `prod` and `cumprod`: there PyTorch computes the gradient from "
+        "the\nresult where no number is 0, and here it is of the operand, whatever the numbers are. Users of "
+        "attention and\nrecurrent ops get a view or a copy of the result, which no gradient reads, as in "
+        "PyTorch.\n\n| op");
     for (int i = 0; i < COLUMNS; i++) text_add(t, " | %s", columns[i].title);
     text_add(t, " |\n|---");
     for (int i = 0; i < COLUMNS; i++) text_add(t, "|---");
@@ -215,7 +243,7 @@ static void op_lines(text *t, const weft_op *op) {
     text_add(t, "%s\n", op->name);
     for (int i = 0; i < COLUMNS; i++) {
         const char *title = columns[i].write == write_precision ? "precision" : columns[i].title;
-        text_add(t, "  %-17s %s\n", title, cell_of(&columns[i], op, json));
+        text_add(t, "  %-17s %s\n", title, cell_of(&columns[i], op, json, false));
     }
     json_decref(json);
 }

@@ -284,8 +284,8 @@ static void save_bad_step(training *t) {
         tool_note("to run the bad step again: graphtool replay %s", path);
 }
 
-/* -1: the weights can be saved; else the exit status. Errors are told, and do not end the command here: what
- * is left of the training is told after them. */
+/* -1: the weights can be saved; else the exit status. Errors are reported, and do not end the command here:
+ * what is left of the training is reported after them. */
 static int fit(training *t) {
     weft_error error = {0}, check = {0};
     weft_failed_step step = {0};
@@ -304,7 +304,7 @@ static int fit(training *t) {
         int told = status ? tool_tell_error(&error) : -1;
         return t->has_failed ? -1 : told;
     }
-    if (!status && was_interrupted) return -1; /* before a good step: who resumes may meet one */
+    if (!status && was_interrupted) return -1; /* before a good step: a resumed training may meet a bad one */
     if (status)
         tool_tell("%s: training stops, no weights are written (--keep-going continues)", error.text);
     else
@@ -319,7 +319,7 @@ static bool keeps_averages(const weft_model *m) {
 }
 
 /* Weights for use are averages where they are kept, as validations read them; beside their state parameters
- * stay themselves, so that a training can go on. */
+ * stay themselves, so that a training can continue. */
 static int write_weights(training *t) {
     weft_error error = {0};
     weft_session *session = weft_trainer_session(t->trainer, &error);
@@ -332,7 +332,7 @@ static int write_weights(training *t) {
 }
 
 /* All ranks contribute what they hold. Only rank 0 has the name of the file, so they first learn whether
- * there is one. A file that cannot be written any more is no misuse: there was a training. */
+ * there is one. A file that cannot be written any more is not a misuse: there was a training. */
 static int save(training *t) {
     double files = t->o->output != NULL;
     world_sum(t->o, 1, &files);

@@ -1,6 +1,6 @@
 /* verify.c - graphtool verify: compiles with the verifier after every pass. If that finds something, it
- * compiles again, stopping after each pass in turn, to name the first pass that made a wrong plan. Of a world
- * it proves the plans of the other ranks, too, and that all fit together (ranks/world_proof.c). */
+ * compiles again, stopping after each pass in turn, to name the first pass that made a wrong plan. For a
+ * world it proves the plans of the other ranks, too, and that all fit together (ranks/world_proof.c). */
 #include "tools/graphtool/model/tools.h"
 #include "tools/graphtool/ranks/world_proof.h"
 

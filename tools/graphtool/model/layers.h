@@ -14,13 +14,13 @@ typedef struct layer {
     int output_id;             /* %id of that */
     int64_t parameters;        /* numbers in the parameters that its nodes read, each parameter once */
     double flops;              /* node_flops of its nodes, as they are written: without gradients */
-    double bytes;              /* of the results of its nodes, but for views of others */
+    double bytes;              /* of the results of its nodes, except for views of others */
 } layer;
 
 typedef struct layers {
     int n;
     size_t room;
-    layer *v; /* [n]: in the order of the first nodes, each behind the scope that it is in; "" last */
+    layer *v; /* [n]: in the order of the first nodes, each after the scope that it is in; "" last */
     double flops, bytes;
     int64_t parameters;
 } layers;

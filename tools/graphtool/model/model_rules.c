@@ -26,7 +26,7 @@ static bool takes_zero(const weft_model *m) {
         if (v->kind == VARIABLE_PARAMETER && (!e || !e->attrs.zero)) return true;
         is_any |= e != NULL;
     }
-    return !is_any; /* a model without parameters is told so elsewhere */
+    return !is_any; /* a model without parameters is refused elsewhere */
 }
 
 /* Does --accumulate hold for a graph: of the flow to run, or of the model if that has none? */

@@ -95,7 +95,7 @@ static bool read_step(replayed *r, size_t bytes, weft_error *error) {
 
 static const char no_step[] = "it is not a bad.step, or was cut or damaged";
 
-/* Puts this before what a reader of safetensors says behind the path. */
+/* Puts this before what a reader of safetensors says after the path. */
 static void tell_no_step(const char *path, weft_error *error) {
     enum { PATH = 400 /* bytes that it shows at most */ };
     char rest[sizeof error->text];
@@ -268,7 +268,7 @@ static bool compile(rank *k) {
     return false;
 }
 
-/* Values of before the step: every one of the store, and no other. */
+/* Values before the step: every one of the store, and no other. */
 static bool load_values(rank *k) {
     weft_rename strip = {"store.", ""};
     weft_weights_report report = {0};

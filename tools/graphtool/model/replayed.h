@@ -18,7 +18,7 @@ typedef struct replayed {
     const char *path;
     weft_model *model;
     char *step;                   /* the text that all texts point into */
-    weft_compile_options options; /* but for the rank */
+    weft_compile_options options; /* except for the rank */
     const char *graph, *version, *fingerprint, *calibration, *seed;
     replayed_library library;
     int64_t runs;               /* of the step */

@@ -67,7 +67,7 @@ static json_t *attrs_json(text *t) {
     return json_string(all + strspn(all, " "));
 }
 
-/* The settings of an optimizer as weft_model_set_optimizer reads them, but for those that options give. */
+/* The settings of an optimizer as weft_model_set_optimizer reads them, except for those that options give. */
 static json_t *settings_json(const options *o, const weft_model *m, const minimize_attrs *a) {
     text t = {0};
     for (const op_attr *f = weft_op_minimize.attrs; f->name; f++)
@@ -132,7 +132,7 @@ static json_t *models_json(const options *o, const weft_model *m) {
     return all;
 }
 
-/* What holds without the option, as a value of it; NULL: that is no value, such as the model's batch. */
+/* What holds without the option, as a value of it; NULL: that is not a value, such as the model's batch. */
 static const char *default_of(const option_row *row) {
     weft_field f = row->field;
     union {

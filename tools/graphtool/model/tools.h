@@ -7,7 +7,7 @@
 #include "tools/graphtool/output/output.h"
 #include "weft/weft.h"
 
-/* Loads o->model with --ddp, --flow and what is said of optimizers applied, but for schedules. It is kept
+/* Loads o->model with --ddp, --flow and what is said of optimizers applied, except for schedules. It is kept
  * until the end, as are plans and trainers. */
 weft_model *tool_load(const options *o);
 weft_model *tool_keep_model(weft_model *m);

@@ -1,5 +1,5 @@
 /* weights.c - see weights.h. A --rename that fits no name and a --partial that loads nothing are errors, as
- * they would have no effect; names that --partial leaves are told, so that none is lost unseen. */
+ * they would have no effect; names that --partial leaves are reported, so that none is lost unseen. */
 #include "tools/graphtool/model/weights.h"
 
 #include "tools/graphtool/output/output.h"

@@ -1,4 +1,4 @@
-/* checkpoints.h - the options of a training that is saved while it runs, and goes on. */
+/* checkpoints.h - the options of a training that is saved while it runs, and continues. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_OPTIONS_CHECKPOINTS_H
 #define WEFT_TOOLS_GRAPHTOOL_OPTIONS_CHECKPOINTS_H
 
@@ -8,7 +8,7 @@
 /* Fills `into` as --checkpoint-dir, --checkpoint-every, --keep and --resume say; ten minutes where nothing
  * does. */
 void checkpoints_read(const options *o, weft_trainer_checkpoints *into);
-/* Whether there is a checkpoint that --resume may go on from. */
+/* Whether there is a checkpoint that --resume may continue from. */
 bool checkpoints_there(const options *o);
 /* The library's lines, on stderr. */
 extern const weft_env checkpoints_env;

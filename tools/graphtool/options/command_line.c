@@ -61,7 +61,7 @@ static void parse_line(const command *c, int argc, char **argv, options *o) {
     char shorts[3 * OPTIONS_MOST + 2];
     getopt_table(c, longs, shorts);
     opterr = 0; /* getopt's own messages name the program, not the command */
-    optind = 0; /* a line was read before, maybe another command's: begin anew */
+    optind = 0; /* a line was read before, maybe another command's: begin again */
     for (int value; (value = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
         const char *word = argv[optind - 1];
         if (value == ':') tool_fail("%s: %s needs a value", c->name, word);
@@ -109,7 +109,7 @@ static void take_model(const command *c, int left, char **words, options *o) {
               left ? "one model is enough" : "a model file is needed", c->name);
 }
 
-/* What is left of the command line behind the options. */
+/* What is left of the command line after the options. */
 static void take_words(const command *c, int left, char **words, options *o) {
     o->rest = words;
     if (c->actions) {
@@ -118,13 +118,13 @@ static void take_words(const command *c, int left, char **words, options *o) {
         if (!left) tool_fail("%s: a command is needed; see graphtool %s --help", c->name, c->name);
     } else if (c->word) {
         if (left > 1) tool_fail("%s: one name is enough; see graphtool %s --help", c->name, c->name);
-        o->word = words[0]; /* NULL behind the last one */
+        o->word = words[0]; /* NULL after the last one */
     } else {
         take_model(c, left, words, o);
     }
 }
 
-/* The files of --work-dir, where no others are said. */
+/* The files of --work-dir, unless others are given. */
 static void place_files(options *o) {
     static const char *const files[][2] = {
         {"output", "weights.safetensors"}, {"log", "log.jsonl"}, {"curves", "curves.svg"}};
@@ -134,7 +134,7 @@ static void place_files(options *o) {
 }
 
 /* Without --isa the variable WEFT_ISA says it: for all ranks of a job on unlike processors, and for the
- * suites. It is a default, so it is no error where --isa would have no effect. */
+ * suites. It is a default, so it is not an error where --isa would have no effect. */
 static void default_isa(options *o) {
     const char *isa = getenv("WEFT_ISA");
     const option_row *row = option_find(o->command, "isa");

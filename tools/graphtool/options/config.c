@@ -58,7 +58,7 @@ static const char *field_of(const file *f, const char *key, const json_t *value)
     return json_is_boolean(value) ? json_is_true(value) ? "1" : "0" : text_of(f, key, value);
 }
 
-/* "zero=1,shard=flat": what is no number and no word is quoted, and so is a schedule. */
+/* "zero=1,shard=flat": what is neither a number nor a word is quoted, and a schedule is, too. */
 static const char *fields_of(const file *f, const char *key, json_t *fields) {
     text t = {0};
     const char *name;
@@ -109,7 +109,7 @@ static void read_any(const file *f, const option_row *row, json_t *value) {
 
 /* ---- the file ---- */
 
-/* Options that would say nothing in a file: it is read already, and is no question. */
+/* Options that would say nothing in a file: it is read already, and is not a question. */
 static bool is_of_line(const char *name) {
     return strcmp(name, "config") == 0 || strcmp(name, "help") == 0;
 }

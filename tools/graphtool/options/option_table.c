@@ -97,7 +97,7 @@ const option_row option_rows[] = {
              "keep the weights of the best validation, too, beside the others: accuracy, or with a direction "
              "loss:min", ),
     TEXT_ROW("early-stop", 0, "METRIC", early_stop,
-             "stop when three validations in a row are not better in this metric, as of --best", ),
+             "stop when three validations in a row bring no improvement in METRIC (see --best)", ),
     TEXT_ROW("checkpoint-dir", 0, "DIR", checkpoint_dir,
              "save all that the training needs to resume, while it runs and at its end, as DIR/step-N",
              .file = FILLS),

@@ -30,7 +30,7 @@ typedef enum option_sharing {
  * paths.c compares what is written with all that is read and written. */
 typedef enum option_file {
     NO_FILE,
-    READS,           /* a file, behind '=' where the argument has one */
+    READS,           /* a file, after '=' where the argument has one */
     READS_DATA,      /* the same, before options of its own: a source, which may be a folder */
     READS_STEPS,     /* a checkpoint, or a folder of them; "auto" is that of --checkpoint-dir */
     WRITES,          /* a file */

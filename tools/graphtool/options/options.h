@@ -90,7 +90,7 @@ typedef struct command_action {
 typedef struct command {
     const char *name;
     const char *summary; /* one line for the list of commands */
-    const char *file;    /* what it takes for MODEL where that is no model: "a bad.step" */
+    const char *file;    /* what it takes for MODEL where that is not a model: "a bad.step" */
     const char *word;    /* the name of an optional argument, instead of a model; NULL: it takes none */
     const char *options; /* names with a space between: "json output"; --help is always there */
     const char *details; /* a paragraph for --help; NULL: none */

@@ -38,7 +38,8 @@ static void append_names(text *whole, const char *names) {
     }
 }
 
-/* The file as one name: the real folder as far as it is there, and what follows it. NULL: it is no file. */
+/* The file as one name: the real folder as far as it is there, and what follows it. NULL: it is not a
+ * file. */
 static char *whole_path(const char *path) {
     file_place place;
     text whole = {0};
@@ -101,7 +102,7 @@ static void add_place(places *all, place p) {
     if (p.path) all->v[all->n++] = p;
 }
 
-/* Of an option's value the part that is opened: no NAME before it, no options and fields behind it. */
+/* The part of an option's value that is opened: no NAME before it, no options and fields after it. */
 static void add_value(places *all, const option_row *row, const char *value) {
     const char *from = strstr(row->argument, "=FILE") ? strchr(value, '=') + 1 : value, *rest;
     const char *before = row->file == WRITES_PICTURES ? option_name_before(from, &rest) : "";

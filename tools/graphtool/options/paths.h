@@ -4,7 +4,7 @@
 
 #include "tools/graphtool/options/options.h"
 
-/* What is written must be none of the files that are read, nor two outputs one file. */
+/* No output may be a file that is read, and no two outputs may be one file. */
 void paths_check(const options *o);
 
 /* The file of --best: "run/w.best.safetensors" beside "run/w.safetensors". */

@@ -13,7 +13,7 @@ enum { LINE_BYTES = 1400 };
 static struct speaker {
     bool holds, is_from_peer; /* holds: errors are held; is_from_peer: another rank caused the held one */
     bool is_json;             /* errors are JSON, too */
-    atomic_bool is_over;      /* a lost rank was reported: what follows from it is not told */
+    atomic_bool is_over;      /* a lost rank was reported: what follows from it is not reported */
     int rank;
     char line[LINE_BYTES]; /* the held error; empty: none */
 } speaker;

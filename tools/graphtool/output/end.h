@@ -1,4 +1,4 @@
-/* end.h - what is told to a person, and how a command ends: an error ends it wherever it is met. What the
+/* end.h - what is reported to a person, and how a command ends: an error ends it wherever it is met. What the
  * command has opened by then is kept, and closed in order; so functions that can fail return what they make.
  * Everything told is one line, safe for a terminal, whatever names and files contain. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_OUTPUT_END_H
@@ -33,7 +33,7 @@ void *tool_keep(void *thing, void (*close)(void *thing));
 void *tool_got(void *thing);
 /* The exit status, which `close` may change. */
 extern int tool_status;
-/* Closes what is kept; for tests that begin anew. */
+/* Closes what is kept; for tests that begin again. */
 void tool_close(void);
 
 /* Memory until the end, zeroed; tool_need: what it is given. Where there is none, that is the end. */
@@ -50,24 +50,24 @@ char *tool_cut(const char *begin, const char *end);
 
 /* Prints "graphtool: <message>" on stderr and ends with EXIT_MISUSED. */
 _Noreturn void tool_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Where the library says why it could not do what a command cannot go on without; tool_must ends the command
- * with that, unless the status is WEFT_OK. */
+/* Where the library says why it could not do what a command cannot continue without; tool_must ends the
+ * command with that, unless the status is WEFT_OK. */
 extern weft_error tool_why;
 void tool_must(weft_status status);
 /* The same for a weft_error: ends with EXIT_WRONG for values met at run time, else EXIT_MISUSED. */
 _Noreturn void tool_error(const weft_error *error);
 /* That of tool_why, for the contents of a file, whose name is put in front. */
 _Noreturn void tool_error_in(const char *file);
-/* Prints an error, and the command goes on; the second returns the status that it would end with. */
+/* Prints an error, and the command continues; the second returns the status that it would end with. */
 void tool_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int tool_tell_error(const weft_error *error);
 
-/* Prints a warning at once, also when errors are held; the command goes on. */
+/* Prints a warning at once, also when errors are held; the command continues. */
 void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same for what is no reason to worry. */
 void tool_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* An error at once, from any thread, also when errors are held; what comes after it is not told. `rings`: the
- * folder that has more; NULL: there is none. `text` NULL: nothing is told from here on. */
+/* An error at once, from any thread, also when errors are held; what comes after it is not reported. `rings`:
+ * the folder that has more; NULL: there is none. `text` NULL: nothing is reported from here on. */
 void tool_report(const char *text, const char *rings);
 /* "schema" of all JSON that graphtool prints: it grows when a key is gone or means something else. */
 enum { OUT_SCHEMA = 1 };

@@ -1,4 +1,4 @@
-/* names.h - errors about a name that is none: with the nearest one, and the valid ones. */
+/* names.h - errors about an unknown name: with the nearest one, and the valid ones. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_OUTPUT_NAMES_H
 #define WEFT_TOOLS_GRAPHTOOL_OUTPUT_NAMES_H
 

@@ -46,7 +46,7 @@ void out_make_folders(char *path) {
         char was = *at;
         if (was && was != '/') continue;
         *at = 0;
-        mkdir(path, 0777); /* it may be there; who writes there sees */
+        mkdir(path, 0777); /* it may be there; the writer sees */
         if (!was) return;
         *at = was;
     }

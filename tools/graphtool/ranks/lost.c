@@ -26,7 +26,7 @@ static struct lost {
     uint64_t job, job_ns;      /* the time when it began, and when this rank learned that, on its own clock */
     _Atomic(weft_comm *) comm; /* NULL: no ring is written */
     atomic_bool is_writing, is_told, is_terminated;
-    atomic_uint_least64_t end_ns; /* when the process ends; 0: it goes on */
+    atomic_uint_least64_t end_ns; /* when the process ends; 0: it continues */
     sem_t bell;                   /* something of this has changed */
 } lost;
 
@@ -96,7 +96,7 @@ static void end_process(void) {
     _exit(EXIT_PEER);
 }
 
-/* By mpirun after a rank has died, or by a scheduler: the reason is told first, if there is one. */
+/* By mpirun after a rank has died, or by a scheduler: the reason is reported first, if there is one. */
 static void terminate(void) {
     pause_for(TERM_SECONDS);
     if (atomic_load(&lost.is_told)) return; /* that ends it */

@@ -19,7 +19,7 @@ void lost_watch(weft_comm *comm);
 void lost_note_job(uint64_t job);
 /* Takes the signals again after a command had handlers of its own. */
 void lost_take_signals(void);
-/* For such a handler: what SIGTERM does here, but the process goes on. */
+/* For such a handler: what SIGTERM does here, but the process continues. */
 void lost_write_ring(void);
 /* Ends this process with EXIT_PEER after so many seconds, unless it has ended. */
 void lost_end_in(double seconds);

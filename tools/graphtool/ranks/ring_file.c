@@ -54,7 +54,7 @@ static void note_group(ring_file *f, const ring_record *r) {
     if (r->sequence > g->newest->sequence) g->newest = r;
 }
 
-/* Numbers follow each other, but for records that newer ones took the place of while they were written. */
+/* Numbers follow each other, except for records that newer ones took the place of while they were written. */
 static const char *take_records(ring_file *f, const char *data) {
     size_t n = f->head.records;
     f->records = tool_new(n + 1, sizeof *f->records);
@@ -92,7 +92,7 @@ static bool is_ring(const char *name) {
     return digits && digits < 8 && strcmp(name + 5 + digits, ".ring") == 0;
 }
 
-/* A file that breaks a rule is told, and passed over. */
+/* A file that breaks a rule is reported, and passed over. */
 static void add_file(ring_set *s, const char *name) {
     weft_error wrong = {0};
     ring_file file;
@@ -189,7 +189,8 @@ const ring_group *ring_group_of(const ring_file *f, uint32_t group) {
     return NULL;
 }
 
-/* The record after `from` (NULL: the first), but for those that were overwritten; NULL: there is no more. */
+/* The record after `from` (NULL: the first), except for those that were overwritten; NULL: there is no
+ * more. */
 static const ring_record *next_record(const ring_file *f, const ring_record *from) {
     for (from = from ? from + 1 : f->records; from < f->records + f->head.records; from++)
         if (from->number) return from;
@@ -245,7 +246,7 @@ static int count_alike(const ring_set *s, const ring_record *r) {
     return n;
 }
 
-/* Ranks entered it differently: most of them are right, and the first other one is told. */
+/* Ranks entered it differently: most of them are right, and the first other one is reported. */
 static void tell_difference(ring_blame *b, const ring_set *s) {
     uint32_t group = b->record->group;
     uint64_t sequence = b->record->sequence;
@@ -281,18 +282,18 @@ static void try_difference(ring_blame *b, const ring_file *x, const ring_file *y
     }
 }
 
-/* Of a rank that is behind x in a group: the first that it has not entered and x has. */
+/* The first collective of a group that x has entered and y has not. */
 static void try_behind(ring_blame *b, const ring_file *x, const ring_file *y) {
     for (const ring_record *r = NULL; (r = next_record(x, r));) {
         const ring_group *g = ring_group_of(y, r->group);
-        if (r->group && !g) continue; /* it may be no member */
+        if (r->group && !g) continue; /* it may not be a member */
         if (g && g->newest->sequence >= r->sequence) continue;
         try_record(b, x, r);
         return;
     }
 }
 
-/* What a rank waited for when it wrote. A rank that it missed may have come later, when it was let go on, or
+/* What a rank waited for when it wrote. A rank that it missed may have come later, when it was continued, or
  * have no file; one that is gone may have entered. */
 static void try_waiting(ring_blame *b, const ring_file *x) {
     const ring_record *waits = ring_waiting(x);

@@ -35,7 +35,7 @@ typedef struct ring_set {
 /* What one file holds, in memory of tool_new. WEFT_FILE when it breaks a rule. */
 weft_status ring_file_read(const char *path, ring_file *into, weft_error *error);
 
-/* All files of a folder, or of weft-rings in it where it has none itself; damaged ones are told. Call
+/* All files of a folder, or of weft-rings in it where it has none itself; damaged ones are reported. Call
  * ring_set_free in any case. */
 weft_status ring_set_read(const char *folder, ring_set *into, weft_error *error);
 void ring_set_free(ring_set *s);

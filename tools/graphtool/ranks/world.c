@@ -1,5 +1,5 @@
-/* world.c - this process's rank, sums of a few numbers over ranks, and how all ranks end when one cannot go
- * on. */
+/* world.c - this process's rank, sums of a few numbers over ranks, and how all ranks end when one cannot
+ * continue. */
 #include "tools/graphtool/ranks/world.h"
 
 #include "tools/graphtool/ranks/lost.h"
@@ -110,7 +110,7 @@ static void tell_rank(const options *o) {
             o->compile.strategy ? o->compile.strategy : "");
 }
 
-/* Ranks that did not come are told by each that waited for them. MPI may hang when the process ends. */
+/* Ranks that did not come are reported by each that waited for them. MPI may hang when the process ends. */
 static void fail_to_join(const options *o) {
     if (o->comm || tool_why.status != WEFT_PEER) tool_error(&tool_why);
     tool_report(tool_why.text, NULL);

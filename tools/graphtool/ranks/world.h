@@ -8,7 +8,7 @@
 
 #include "tools/graphtool/options/options.h"
 
-/* Reads rank and world size (--launcher). Of a command that rank 0 leads the other ranks leave at once; else
+/* Reads rank and world size (--launcher). When rank 0 leads the command the other ranks leave at once; else
  * they join, and o->comm is set where there are several; `how` may be NULL. At the end of the command it
  * leaves them, or aborts them after an error. *o stays where it is. */
 void world_open(options *o, const weft_comm_options *how);

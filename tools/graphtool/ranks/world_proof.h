@@ -12,7 +12,7 @@ typedef struct rank_class {
 
 typedef struct world_proof {
     const weft_model *model;
-    const weft_compile_options *compile; /* but for the rank */
+    const weft_compile_options *compile; /* except for the rank */
     const weft_plan **outlines; /* [world]: plans up to the pass "states", of a few ranks at a time */
     weft_plan *whole;           /* rank 0's */
     int n, n_whole;             /* classes, and how many were proved whole */

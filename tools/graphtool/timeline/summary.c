@@ -283,7 +283,7 @@ void plan_head(text *t, const weft_plan *plan) {
     if (o->world > 1 && o->reduce == WEFT_REDUCE_FAST) text_add(t, "fast sums (bits depend on the world), ");
     if (o->world > 1 && o->serial) text_add(t, "nothing overlaps, ");
     if (plan->strategy.is_chosen) text_add(t, "strategy %s, ", plan->strategy.text);
-    if (plan->strategy.is_compressed) text_add(t, "compressed: outside the promise of bits, ");
+    if (plan->strategy.is_compressed) text_add(t, "compressed: other bits in another world, ");
     if (o->precision || o->device == WEFT_DEVICE_CUDA)
         text_add(t, "%s, ", o->precision ? dtype_name(o->precision) : "f32");
     if (o->device == WEFT_DEVICE_CUDA)

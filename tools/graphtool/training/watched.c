@@ -50,7 +50,7 @@ static void check_one(const options *o, const weft_model *m, const char *option,
         tool_fail("train: --%s=%s: METRIC:max or METRIC:min is needed", option, said);
     check_name(o, m, option, watched_metric(said, &max));
     if (!end && direction_of(said) == UNKNOWN)
-        tool_fail("train: --%s=%s: whether it shall grow or fall is not known: write %s:max or %s:min",
+        tool_fail("train: --%s=%s: whether higher or lower is better is not known: write %s:max or %s:min",
                   option, said, said, said);
 }
 

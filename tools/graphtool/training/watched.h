@@ -1,5 +1,5 @@
 /* watched.h - METRIC[:max|:min] of --best, --early-stop and --keep-best: the metric of validations, and
- * whether it shall grow or fall, as its name tells where nothing is said. */
+ * whether it should grow or fall, which its name tells unless the option does. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_TRAINING_WATCHED_H
 #define WEFT_TOOLS_GRAPHTOOL_TRAINING_WATCHED_H
 
@@ -9,7 +9,7 @@
 /* Ends where one of the options names no metric that validations of the model give, or none with a
  * direction. */
 void watched_check(const options *o, const weft_model *m);
-/* METRIC alone, and whether it shall grow. Of what has been checked. */
+/* METRIC alone, and whether it should grow. For what has been checked. */
 const char *watched_metric(const char *said, bool *max);
 
 #endif

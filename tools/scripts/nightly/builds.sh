@@ -17,7 +17,7 @@ builds_compare=(python3 tests/plan/two_builds.py "$folder/tree/build/release" "b
 
 if ((seeds)) && nightly_goes_on; then
     builds_base=$(git rev-parse --verify --quiet "${WEFT_BEFORE:-ac38b15e}^{commit}") ||
-        { echo "builds: WEFT_BEFORE=${WEFT_BEFORE:-ac38b15e} is no commit of this repository" >&2; exit 2; }
+        { echo "builds: WEFT_BEFORE=${WEFT_BEFORE:-ac38b15e} is not a commit of this repository" >&2; exit 2; }
     if [[ -e $folder/base.txt && $(<"$folder/base.txt") != "$builds_base" ]]; then
         echo "builds: $folder counts what was compared with $(<"$folder/base.txt"): use another --folder, or --fresh" >&2
         exit 2

@@ -50,15 +50,15 @@ nightly_goes_on() {
     ((next_seed < first_seed + seeds && SECONDS < deadline))
 }
 
-# Adds to the counts and remembers where to go on.
+# Adds to the counts and remembers where to continue.
 nightly_count() { # next seed, run, skipped, failed
     next_seed=$1 run=$((run + $2)) skipped=$((skipped + $3)) failed=$((failed + $4))
     echo "$next_seed $run $skipped $failed $first_seed $from_seed $commit" >"$folder/state.new"
     mv "$folder/state.new" "$folder/state"
 }
 
-# A function in a shell of its own, where the first command that fails ends it: in a condition bash forgets `set -e`. Of
-# variables it has these alone, and what is exported.
+# A function in a shell of its own, where the first command that fails ends it: in a condition bash forgets `set -e`. It
+# has these variables alone, and what is exported.
 nightly_do() { # log, function
     folder=$folder preset=$preset program=$program next_seed=$next_seed python=${python-} bash -euo pipefail -c "$(declare -f); $2" >"$1" 2>&1 || {
         local status=$?

@@ -2,7 +2,7 @@
 # root, debootstrap and a network, and are skipped otherwise; so is the case of clang without clang. Sourced by nightly.sh.
 #   subproject  as part of another project (add_subdirectory, FetchContent) the whole library is built and used
 #   unpacked    Debian packages, unpacked into an empty folder, are as good a prefix as `cmake --install` makes
-#   later       the library with a field more in each structure: a program that was compiled with the headers of before runs with it
+#   later       the library with a field more in each structure: a program that was compiled with the older headers runs with it
 #   clang       clang builds everything without a warning; suites of kernels, and what is installed, are as good as GCC's
 #   quickstart  in a fresh root, from a fresh clone: the first command of README.md, with less steps; it installs no MPI
 #   tests       the second one, tools/test.sh

@@ -1,5 +1,5 @@
 # threads.sh - threads under ThreadSanitizer, one OpenMP thread a session: the loader's, sessions in parallel, ranks as threads
-# (weft_comm_threads), writers of checkpoints while training goes on. Each seed runs the suites below once, in an order of threads of
+# (weft_comm_threads), writers of checkpoints while training continues. Each seed runs the suites below once, in an order of threads of
 # its own. Sourced by nightly.sh. (By GCC: Debian 12's clang has no _Float16.)
 #
 # All is compiled for the sanitizer but the kernels of ops/cpu/simd, which share nothing: they are the release build's.
