@@ -19,6 +19,50 @@ static const char *path_of(const weft_node *n) {
     return n->op == &weft_op_input ? input_name(n) : NULL;
 }
 
+/* ---- a value by its path ---- */
+
+/* In scope `path`, or in one within it; parameters and states are not results of it. */
+static bool is_within(const weft_node *n, const char *path) {
+    size_t length = strlen(path);
+    bool is_result = n->op != &weft_op_parameter && n->op != &weft_op_state && n->op != &weft_op_assign;
+    return is_result && !n->is_backward && !strncmp(n->scope, path, length) &&
+           (!n->scope[length] || n->scope[length] == '/');
+}
+
+static weft_value *later(weft_value *a, weft_value *b) {
+    return !a || b->id > a->id ? b : a;
+}
+
+/* The last of the results that an output names, or that a node outside reads. */
+static weft_value *passed_on(weft_graph *g, const char *path) {
+    weft_value *last = NULL;
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in && !n->is_backward && !is_within(n, path); i++)
+            if (n->in[i] && is_within(n->in[i]->node, path)) last = later(last, n->in[i]);
+    for (graph_output *o = g->outputs; o; o = o->next)
+        if (is_within(o->value->node, path)) last = later(last, o->value);
+    return last;
+}
+
+static weft_value *result_of(weft_graph *g, const char *path) {
+    const char *slash = strrchr(path, '/'), *op = slash ? slash + 1 : path;
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    weft_value *last = NULL;
+    for (weft_node *n = g->first; n; n = n->next)
+        if (n->n_out && !n->is_backward && !strcmp(n->op->name, op) && strlen(n->scope) == length &&
+            !strncmp(n->scope, path, length))
+            last = &n->out[0];
+    return last;
+}
+
+weft_value *weft_graph_value(weft_graph *g, const char *path) {
+    if (!g || !path || !*path) return NULL;
+    weft_value *found = passed_on(g, path);
+    return found ? found : result_of(g, path);
+}
+
+/* ---- nodes ---- */
+
 bool weft_node_about(const weft_node *n, weft_node_info *about) {
     if (!n || !about) return false;
     *about = (weft_node_info){.op = n->op->name,

@@ -267,6 +267,13 @@ WEFT_API bool weft_model_parameter(const weft_model *model, const char *pattern,
                                    weft_parameter_info *info);
 /** The parameter or state that was made under `path`, in any graph and scope: the value at this place. */
 WEFT_API weft_value *weft_value_of(weft_graph *graph, const char *path);
+/** What a scope passes on: the last value that nodes outside of scope `path` read ("encoder/layer1", as the
+ * output of a module in PyTorch), or, where no scope has this path, the last result of an op in a scope:
+ * "encoder/layer1/relu". Gradients do not count. NULL: there is no such value. To look into a model that was
+ * loaded, make it an output before compiling:
+ *
+ *     weft_output(weft_graph_value(graph, "encoder/layer1"), "layer1"); */
+WEFT_API weft_value *weft_graph_value(weft_graph *graph, const char *path);
 /** @} */
 
 /** @name The caller's place

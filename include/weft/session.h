@@ -89,8 +89,8 @@ WEFT_API weft_status weft_store_set_epoch(weft_store *store, int64_t epoch, weft
 /** @name Sessions
  * @{ */
 
-/** Opens a session: allocates the arena, builds kernels. The plan and the store must outlive it. NULL on
- * failure. */
+/** Opens a session: allocates the arena, builds kernels. It holds plan and store, which may be freed before
+ * it is closed. NULL on failure. */
 WEFT_API weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error);
 /** Opens a session of one rank of a world. All ranks call it, with plans of one model and options.world =
  * comm->world. `comm` must outlive the session. Runs of graphs that train are then collective. NULL on

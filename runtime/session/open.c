@@ -222,6 +222,8 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     s->env = plan->env;
     s->plan = plan;
     s->store = store;
+    atomic_fetch_add(&((weft_plan *)plan)->sessions, 1);
+    atomic_fetch_add(&store->sessions, 1);
     s->comm = comm;
     arena_init(&s->arena, &s->env);
     uint64_t kinds[VARIABLE_KINDS];
@@ -262,7 +264,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
 /* Also after a failed open, so any part may be missing. */
 void weft_session_close(weft_session *s) {
     if (!s) return;
-    /* A gather in flight would write into a store that the caller may free next. */
+    /* A gather in flight would write into a store that is freed next. */
     if (s->in_flight) weft_sync(s, NULL);
     weft_env env = s->env;
     for (int i = 0; s->programs && i < s->plan->n_programs; i++)
@@ -275,6 +277,8 @@ void weft_session_close(weft_session *s) {
     groups_close(s); /* after it: captured collectives hold on to their communicators */
     s->device->free(&env, s->memory, session_bytes(s->plan));
     arena_free(&s->arena);
+    weft_plan_free((weft_plan *)s->plan);
+    weft_store_free(s->store);
     mem_free(&env, s, sizeof *s);
 }
 

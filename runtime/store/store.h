@@ -8,6 +8,7 @@
 #include "runtime/store/device.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* How the optimizer state of a bucket is divided among its process group (ZeRO). */
 typedef struct store_cut {
@@ -56,6 +57,7 @@ enum { LOADED_VALUES = 1, LOADED_STATE = 2 };
 
 struct weft_store {
     weft_env env;
+    atomic_int sessions; /* that hold it: weft_store_free() leaves it to the last one */
     arena arena;
     const device *device;
     uint64_t form; /* of the plan */

@@ -129,6 +129,36 @@ TEST(a_walk_over_nodes_is_the_dump) {
     CHECK(!weft_graph_node(NULL, NULL) && !weft_node_about(NULL, NULL) && !weft_value_node(NULL));
 }
 
+/* What is read outside of the scope, not what was made last: batch norm assigns statistics, and a weight that
+ * two layers share is not a result. */
+TEST(a_value_is_found_by_its_scope) {
+    weft_model *m = weft_model_new("paths");
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 4)), *fc = NULL, *norm = NULL, *tied = NULL,
+               *d;
+    WEFT_SCOPE(x, "a") {
+        fc = weft_linear(x, 4, "fc", NULL);
+        norm = weft_batch_norm(fc, "bn", NULL);
+    }
+    weft_value *relu = weft_relu(norm);
+    WEFT_SCOPE(x, "b")
+    tied = weft_sub(weft_matmul(relu, weft_value_of(g, "a/fc/weight"), false, false), relu);
+    weft_value *loss = weft_mean(tied, WEFT_ALL, false);
+    weft_output(loss, "loss");
+    weft_gradients(loss, 1, &x, &d);
+    weft_output(d, "d");
+    CHECK(weft_graph_value(g, "a") == norm && weft_graph_value(g, "a/bn") == norm);
+    CHECK(weft_graph_value(g, "a/fc") == fc && weft_graph_value(g, "a/fc/linear") == fc);
+    CHECK(weft_graph_value(g, "relu") == relu && weft_graph_value(g, "b") == tied);
+    CHECK(weft_value_node(weft_graph_value(g, "b/matmul")) != NULL);
+    static const char *const missing[] = {"", "a/f", "a/fc/weight", "b/relu", "c", "a/", "/a", NULL};
+    for (int i = 0; i < 8; i++)
+        CHECK_SAYS(!weft_graph_value(g, missing[i]), "%s", missing[i] ? missing[i] : "NULL");
+    CHECK(!weft_graph_value(NULL, "a"));
+    CHECK_TEXT(weft_model_error(m)->text, "");
+    weft_model_free(m);
+}
+
 /* In what builders made the only unused numbers are those of parameter nodes, made in order: they come back.
  */
 TEST(numbers_of_parameters_come_back) {
@@ -420,8 +450,9 @@ TEST(texts_in_a_model_are_printable) {
 }
 
 SUITE("text", {T(a_model_reads_back_to_the_same_text), T(a_walk_over_nodes_is_the_dump),
-               T(numbers_of_parameters_come_back), T(every_pass_on_a_graph_leaves_text_that_reads_back),
-               T(every_stage_of_a_plan_reads_back), T(plans_read_back_cannot_be_compiled_again),
+               T(a_value_is_found_by_its_scope), T(numbers_of_parameters_come_back),
+               T(every_pass_on_a_graph_leaves_text_that_reads_back), T(every_stage_of_a_plan_reads_back),
+               T(plans_read_back_cannot_be_compiled_again),
                T(layouts_places_buckets_and_fused_bodies_read_back), T(each_broken_rule_has_its_message),
                T(strings_with_quotes_and_percent_signs_survive), T(a_comma_locale_changes_nothing),
                T(signatures_make_nodes_with_layouts), T(errors_of_hostile_texts_are_plain),

@@ -69,6 +69,33 @@ TEST(state_is_read_as_the_last_earlier_write_left_it) {
 
 /* s = mean(a a^T), then s = mean(b). The second is ready first, and b's memory free the sooner, the sooner s
  * takes it. */
+/* A garbage collector frees in any order; two sessions may hold one store. */
+TEST(a_session_holds_its_plan_and_its_store) {
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(2, 3));
+    weft_value *loss = weft_mean(weft_square(weft_linear(x, 4, "fc", NULL)), WEFT_ALL, false);
+    weft_minimize(loss, "", &(weft_optimizer){.type = "adam"});
+    weft_output(loss, "loss");
+    weft_error e = {0};
+    weft_plan *plan = weft_compile(m, NULL, &e);
+    weft_store *store = weft_store_new(plan, 1, &e);
+    weft_session *first = weft_session_open(plan, store, &e), *second = weft_session_open(plan, store, &e);
+    NEED(first && second);
+    weft_model_free(m);
+    weft_plan_free(plan);
+    weft_store_free(store);
+    const float data[6] = {1, 2, 3, 4, 5, 6};
+    float losses[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        weft_session *s = i ? second : first;
+        CHECK(!weft_run(s, "g", &(weft_feed){"x", data, sizeof data}, 1, &(weft_fetch){"loss", &losses[i], 4},
+                        1, &e));
+        weft_session_close(s);
+    }
+    CHECK_SAYS(losses[1] < losses[0], "%g, then %g", losses[0], losses[1]);
+}
+
 TEST(the_write_that_was_built_last_is_the_last) {
     static const int64_t square[] = {200, 200};
     weft_model *m = weft_model_new("m");
@@ -524,8 +551,8 @@ TEST(tensors_of_the_zoos_models_take_the_plans_bytes_exactly) {
 }
 
 SUITE("session",
-      {T(state_is_read_as_the_last_earlier_write_left_it), T(the_write_that_was_built_last_is_the_last),
-       T(two_minimize_calls_of_a_graph_take_effect_together),
+      {T(state_is_read_as_the_last_earlier_write_left_it), T(a_session_holds_its_plan_and_its_store),
+       T(the_write_that_was_built_last_is_the_last), T(two_minimize_calls_of_a_graph_take_effect_together),
        T(a_parameter_used_twice_gets_the_sum_of_its_gradients), T(two_runs_of_one_model_give_the_same_bits),
        T(fast_kernels_train_as_the_reference_does), T(sessions_of_other_batch_sizes_share_a_store),
        T(micro_batches_add_up_to_the_batch), T(wrong_feeds_are_named),

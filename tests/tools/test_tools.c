@@ -174,7 +174,7 @@ TEST(unknown_names_are_told_with_the_nearest) {
         {"eval mlp.bin --random-weights --graph vall", "did you mean 'val'?"},
         {"plan mlp.bin --flow Train", "did you mean 'train'?"},
         {"plan mlp.bin --after autodif", "did you mean 'autodiff'? There are flow, "},
-        {"predict mlp.bin --random-weights --fetch clas -o x.npy", "no output 'clas': did you mean 'class'?"},
+        {"predict mlp.bin --random-weights --fetch clas -o x.npy", "no output, scope or op 'clas': did you mean 'class'?"},
         {"plan mlp.bin --acumulate 2", "no option --acumulate: did you mean --accumulate?"},
         {"train mlp.bin --learning-rate 1", "no option --learning-rate: did you mean --lr?"},
         {"train mlp.bin --learning_rate=1", "no option --learning_rate=1: did you mean --lr?"},

@@ -314,6 +314,43 @@ TEST(predictions_cover_all_data) {
     ends(run("test $(wc -c <c.npy) = %d", 128 + SAMPLES * 8), 0);
 }
 
+static weft_array *fetched(const char *path) {
+    weft_error error;
+    char file[300];
+    ends(run("graphtool predict mlp.bin --data image=images.idx --random-weights --fetch %s -o fetched.npy",
+             path),
+         0);
+    path_of("fetched.npy", file);
+    weft_array *array = weft_array_load(file, NULL, &error);
+    CHECK_SAYS(array != NULL, "%s: %s", path, error.text);
+    return array;
+}
+
+/* What layers give in the middle of a model, by the paths of scopes and ops. */
+TEST(predictions_show_values_in_the_middle) {
+    int64_t shape[WEFT_MAX_NDIM];
+    make_data();
+    NEED(make_model("mlp"));
+    weft_array *class = fetched("class"), *logits = fetched("net"), *hidden = fetched("net/fc1"),
+               *relu = fetched("net/relu");
+    if (class && logits && hidden && relu) {
+        const int64_t *best = weft_array_data(class);
+        const float *all = weft_array_data(logits), *before = weft_array_data(hidden),
+                    *after = weft_array_data(relu);
+        CHECK(weft_array_shape(logits, shape) == 2 && shape[0] == SAMPLES && shape[1] == 10);
+        for (int n = 0; n < SAMPLES; n++)
+            for (int c = 0; c < 10; c++) CHECK(all[n * 10 + c] <= all[n * 10 + best[n]]);
+        CHECK(weft_array_shape(hidden, shape) == 2 && shape[0] == SAMPLES);
+        int64_t width = shape[1], negative = 0;
+        for (int64_t i = 0; i < SAMPLES * width; i++) negative += before[i] < 0;
+        CHECK(weft_array_shape(relu, shape) == 2 && negative > 0);
+        for (int64_t i = 0; i < SAMPLES * shape[1]; i++) CHECK(after[i] >= 0);
+    }
+    weft_array_free(class), weft_array_free(logits), weft_array_free(hidden), weft_array_free(relu);
+    ends(run("graphtool predict mlp.bin --data image=images.idx --random-weights --fetch net/fc9 -o x.npy"),
+         2);
+}
+
 /* Once it trains, however long that takes on a busy machine. A shell lets its background jobs ignore
  * SIGINT. */
 TEST(an_interrupt_keeps_the_weights) {
@@ -640,6 +677,7 @@ SUITE("tools: training", {T(a_teacher_moves_or_the_training_is_refused),
                           T(a_metric_of_eval_is_that_of_the_predictions),
                           T(gans_train_both_graphs_and_sample),
                           T(predictions_cover_all_data),
+                          T(predictions_show_values_in_the_middle),
                           T(an_interrupt_keeps_the_weights),
                           T(wrong_feeds_are_told_before_training),
                           T(a_wrong_label_is_told_with_its_samples),

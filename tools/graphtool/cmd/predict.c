@@ -7,6 +7,7 @@
 
 #include "graph/core/graph.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* --grid, "8x8", and --scale. */
@@ -61,13 +62,24 @@ static void predict(const weft_model *m, const options *o, const char *graph, im
     write_result(tool_keep(r, free_array), o, d, g);
 }
 
-static void check_output(const weft_model *m, const options *o, const char *graph) {
+/* The name of the output to write. A value in the middle, which --fetch names by its path, becomes an output
+ * called "encoder.layer1". */
+static const char *output_of(weft_model *m, const options *o, const char *graph) {
+    weft_graph *g = graph_find(m, graph);
     names known = names_for(o->port ? o->port : "");
-    for (const graph_output *p = graph_find(m, graph)->outputs; p; p = p->next) {
-        if (!o->port || strcmp(p->name, o->port) == 0) return;
+    for (const graph_output *p = g->outputs; p; p = p->next) {
+        if (!o->port || strcmp(p->name, o->port) == 0) return o->port;
         names_add(&known, p->name);
     }
-    if (o->port) names_refuse(&known, "predict: graph %s has no output '%.80s'", graph, o->port);
+    weft_value *middle = weft_graph_value(g, o->port);
+    if (o->port && !middle)
+        names_refuse(&known, "predict: graph %s has no output, scope or op '%.80s'", graph, o->port);
+    if (!middle) return NULL;
+    char *name = tool_keep(tool_got(strdup(o->port)), free);
+    for (char *c = name; *c; c++)
+        if (*c == '/') *c = '.';
+    weft_output(middle, name);
+    return name;
 }
 
 /* Without data, a PNG's default batch is the number of its images. */
@@ -78,7 +90,7 @@ static int predict_run(const options *o) {
     options at = *o;
     image_grid g = grid_of(o);
     const char *graph = tool_graph(m, o, "predict");
-    check_output(m, o, graph);
+    at.port = output_of(m, o, graph);
     if ((o->grid || o->scale) && !is_png)
         tool_fail("predict: --%s is for a PNG, not for %s", o->grid ? "grid" : "scale", o->output);
     tool_need_weights(m, o);

@@ -117,7 +117,7 @@ const option_row option_rows[] = {
         "stop: end with status 8; skip=N: skip up to N bad steps in a row (stop; skip alone: 3)", ),
     FLAG_ROW("keep-going", 0, keep_going,
              "continue when a loss is not finite, and write weights that are not finite", ),
-    TEXT_ROW("fetch", 'f', "NAME", port, "the output to write (the graph's first)", ),
+    TEXT_ROW("fetch", 'f', "NAME", port, "the output to write (the graph's first), or a scope or op: its value", ),
     TEXT_ROW("grid", 0, "RxC", grid, "rows and columns of images in a PNG (8x8)", ),
     ROW("scale", 0, "N", COUNT, scale, RANGE(1, 64), NULL,
         "pixels of a PNG, each way, for one of an image (1)", ),
