@@ -221,18 +221,37 @@ static weft_value *as_image(weft_value *x) {
     return x->type.ndim == 5 ? weft_reshape(x, 4, (int64_t[]){-1, s[1], s[2] * s[3], s[4]}) : x;
 }
 
-/* Normalizes by the batch's statistics and updates the running ones. */
-static weft_value *batch_norm_train(weft_value *x, weft_value *w, weft_value *b, weft_value *mean,
-                                    weft_value *var, const norm_attrs *eps, double momentum) {
+static bool batch_norm_fits(weft_value *x) {
+    return want(x, x->type.ndim >= 2 && x->type.ndim <= 5, "batch_norm",
+                "it must be [N, C], [N, C, L], [N, C, H, W] or [N, C, D, H, W]");
+}
+
+weft_value *weft_batch_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps, weft_value **mean,
+                               weft_value **variance) {
     int64_t shape[5] = {-1}; /* axis 0 may be the batch */
+    norm_attrs a = {0};
+    if (mean) *mean = NULL;
+    if (variance) *variance = NULL;
+    if (!x || !batch_norm_fits(x) || !number_fits(x, "batch_norm", "eps", eps, 1e-5, FLT_MAX, &a.eps))
+        return NULL;
     for (int i = 1; i < x->type.ndim; i++) shape[i] = x->type.shape[i];
     weft_value *image = as_image(x);
     if (!image) return NULL;
-    weft_node *n = node_new(x->node->graph, &weft_op_batch_norm, 3, (weft_value *[]){image, w, b}, eps);
+    weft_node *n = node_new(x->node->graph, &weft_op_batch_norm, 3, (weft_value *[]){image, w, b}, &a);
     if (!n) return NULL;
-    move_average(mean, &n->out[1], momentum);
-    move_average(var, &n->out[3], momentum); /* the unbiased variance, as in PyTorch */
+    if (mean) *mean = &n->out[1];
+    if (variance) *variance = &n->out[3]; /* unbiased, as the running one in PyTorch */
     return image == x ? &n->out[0] : weft_reshape(&n->out[0], x->type.ndim, shape);
+}
+
+/* Normalizes by the batch's statistics and updates the running ones. */
+static weft_value *batch_norm_train(weft_value *x, weft_value *w, weft_value *b, weft_value *mean,
+                                    weft_value *var, double eps, double momentum) {
+    weft_value *of_batch[2], *y = weft_batch_norm_op(x, w, b, eps, &of_batch[0], &of_batch[1]);
+    if (!y) return NULL;
+    move_average(mean, of_batch[0], momentum);
+    move_average(var, of_batch[1], momentum);
+    return y;
 }
 
 /* Normalizes by the running statistics, with pointwise ops that fuse with their neighbours: x factor +
@@ -249,15 +268,12 @@ weft_value *weft_batch_norm(weft_value *x, const char *name, const weft_batch_no
     static const weft_batch_norm_options defaults;
     const weft_batch_norm_options *o = options ? options : &defaults;
     const weft_init zeros = {WEFT_INIT_ZEROS, 0, 0}, ones = {WEFT_INIT_ONES, 0, 0};
-    if (!x || !want(x, x->type.ndim >= 2 && x->type.ndim <= 5, "batch_norm",
-                    "it must be [N, C], [N, C, L], [N, C, H, W] or [N, C, D, H, W]"))
-        return NULL;
+    if (!x || !batch_norm_fits(x)) return NULL;
     int64_t channels = x->type.shape[1];
-    double momentum;
-    norm_attrs eps;
+    double momentum, eps;
     if (!value_reserved(x, "batch_norm", o->reserved, sizeof o->reserved) ||
         !number_fits(x, "batch_norm", "momentum", o->momentum, 0.1, 1, &momentum) ||
-        !number_fits(x, "batch_norm", "eps", o->eps, 1e-5, FLT_MAX, &eps.eps))
+        !number_fits(x, "batch_norm", "eps", o->eps, 1e-5, FLT_MAX, &eps))
         return NULL;
     weft_value *y = NULL;
     WEFT_SCOPE(x, name) {
@@ -268,9 +284,9 @@ weft_value *weft_batch_norm(weft_value *x, const char *name, const weft_batch_no
         if (!mean || !var)
             y = NULL;
         else if (x->node->graph->mode == WEFT_TRAIN)
-            y = batch_norm_train(x, w, b, mean, var, &eps, momentum);
+            y = batch_norm_train(x, w, b, mean, var, o->eps, momentum);
         else
-            y = batch_norm_eval(x, w, b, mean, var, eps.eps);
+            y = batch_norm_eval(x, w, b, mean, var, eps);
     }
     return y;
 }

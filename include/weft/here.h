@@ -224,6 +224,7 @@ static inline weft_value *weft_einsum_at(const char *file, int line, const char 
 #define weft_layer_norm_op(...) weft_layer_norm_op(WEFT_VALUE_HERE(__VA_ARGS__))
 #define weft_rms_norm_op(...) weft_rms_norm_op(WEFT_VALUE_HERE(__VA_ARGS__))
 #define weft_group_norm_op(...) weft_group_norm_op(WEFT_VALUE_HERE(__VA_ARGS__))
+#define weft_batch_norm_op(...) weft_batch_norm_op(WEFT_VALUE_HERE(__VA_ARGS__))
 #define weft_instance_norm_op(...) weft_instance_norm_op(WEFT_VALUE_HERE(__VA_ARGS__))
 #define weft_cross_entropy(...) weft_cross_entropy(WEFT_VALUE_HERE(__VA_ARGS__))
 #define weft_nll(...) weft_nll(WEFT_VALUE_HERE(__VA_ARGS__))

@@ -438,6 +438,12 @@ WEFT_API weft_value *weft_rms_norm_op(weft_value *x, weft_value *w, double eps);
  * are [C], or NULL. eps as weft_layer_norm_op(). */
 WEFT_API weft_value *weft_group_norm_op(weft_value *x, int64_t groups, weft_value *w, weft_value *b,
                                         double eps);
+/** Normalizes each channel of x[N, C], x[N, C, L], x[N, C, H, W] or x[N, C, D, H, W] by its mean and
+ * variance in this batch, then w * x + b; w and b are [C]. eps as weft_layer_norm_op(). *mean and *variance
+ * (NULL: not wanted) become these statistics, [C], the variance unbiased: torch.nn.functional.batch_norm
+ * with training, whose running statistics are the caller's (weft_batch_norm() has them). */
+WEFT_API weft_value *weft_batch_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps,
+                                        weft_value **mean, weft_value **variance);
 /** Normalizes each channel of each x[n, C, ...] by its own elements, then w * x + b; w and b are [C], or
  * NULL. eps as weft_layer_norm_op(). */
 WEFT_API weft_value *weft_instance_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps);

@@ -671,7 +671,7 @@ def _(c, x, running_mean=None, running_var=None, weight=None, bias=None, use_inp
 def _(c, x, mean, var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
     refuse(not training, "batch_norm in eval: the state of a layer")
     refuse(weight is None or bias is None, "batch_norm without weight and bias")
-    return f"batch_norm({c(x)}, {c(weight)}, {c(bias)}, {number(eps)})"
+    return f"weft_batch_norm_op({c(x)}, {c(weight)}, {c(bias)}, {eps_of(eps)}, NULL, NULL)"
 
 
 @maps("nn.functional.normalize")

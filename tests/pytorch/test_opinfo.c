@@ -25,15 +25,6 @@
 /* A number among operands; `real` is the type of the row's floating-point operands. */
 #define number(g, v) weft_constant(g, real, 0, NULL, v)
 
-/* The op of the layer, of x [N,C,...] as [N,C] or an image. */
-static weft_value *batch_norm(weft_value *x, weft_value *w, weft_value *b, double eps) {
-    int ndim = x->type.ndim;
-    int64_t *shape = x->type.shape;
-    weft_value *in[] = {ndim == 3 ? weft_unsqueeze(x, 3) : x, w, b};
-    weft_value *y = op_value(&weft_op_batch_norm, 3, in, &(norm_attrs){eps});
-    return ndim == 3 ? weft_reshape(y, 3, shape) : y;
-}
-
 /* A recurrent module of PyTorch: in[0] is x [T, features] or [features] (a cell), then `states` first states,
  * then its parameters in their order. */
 typedef struct net {
