@@ -77,7 +77,7 @@ typedef struct weft_loader_options {
     /** Where batches lie: weft_plan_feed_memory() is the fastest to feed to a GPU; NULL: memory of `env`. It
      * must outlive the loader. */
     const weft_allocator *memory;
-    int ahead;   /**< batches that are read ahead; 0: 2; -1: 0, each is read when it is needed */
+    int ahead;   /**< batches that are read ahead; 0: 2; WEFT_NONE: each is read when it is needed */
     int threads; /**< threads that read; 0: 1 */
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_loader_options;

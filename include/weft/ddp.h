@@ -27,7 +27,7 @@ typedef enum weft_shard {
 typedef struct weft_ddp_options {
     /** MiB of gradients per bucket, at most 2^20; 0: as in weft_compile_options. */
     double bucket_cap_mb;
-    /** ZeRO stage 1 or 2; 0: as in weft_compile_options; -1: no ZeRO, whatever is set there. */
+    /** ZeRO stage 1 or 2; 0: as in weft_compile_options; WEFT_NONE: no ZeRO, whatever is set there. */
     int zero;
     /** How ZeRO cuts a bucket. */
     weft_shard shard;

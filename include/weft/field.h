@@ -25,8 +25,10 @@ extern "C" {
 /** The end of a count's range where it has none: INT64_MAX, as a double. */
 #define WEFT_COUNT_MOST 9223372036854775807.0
 
-/** A true 0 in numbers whose 0 means their default. */
+/** A true 0 in real numbers whose 0 means their default. */
 #define WEFT_ZERO (-1e-300)
+/** None, never or no end in integers whose 0 means their default; what it is, a field says. */
+#define WEFT_NONE (-1)
 
 /** The C type of a field, and which values it may have. */
 typedef enum weft_field_kind {

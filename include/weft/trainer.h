@@ -132,7 +132,7 @@ typedef struct weft_trainer_checkpoints {
     const char *best;   /**< metric of the validation: each best one so far is saved, and the best stays */
     bool max;           /**< that metric should grow; else it should fall */
     /** So many in a row that cannot be written end the training as weft_trainer_stop() does, after one more
-     * try, and weft_trainer_check() says why; 0: 3, -1: it continues without them. */
+     * try, and weft_trainer_check() says why; 0: 3; WEFT_NONE: no end of them. */
     int most_failures;
     /** Resume from a checkpoint ("run/step-00000100"), from the newest one of a folder that is whole ("run"),
      * or, where it has none, begin ("auto": the newest of `folder`). NULL: begin; WEFT_ORDER where
@@ -185,7 +185,7 @@ typedef struct weft_trainer_options {
      * pictures count on from them. It changes nothing else. A training that resumes from a checkpoint counts
      * on by itself. */
     int64_t first_iteration;
-    int64_t val_epochs;     /**< validates after every so many epochs and the last; 0: 1; -1: never */
+    int64_t val_epochs;     /**< validates after every so many epochs and the last; 0: 1; WEFT_NONE: never */
     int64_t val_iterations; /**< validates after every so many iterations, too; 0: not */
     /** Metrics of iterations are taken after every so many (0: 1), which may wait for a GPU: then also ranks
      * learn of weft_trainer_stop(). */
