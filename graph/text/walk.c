@@ -21,12 +21,16 @@ static const char *path_of(const weft_node *n) {
 
 /* ---- a value by its path ---- */
 
-/* In scope `path`, or in one within it; parameters and states are not results of it. */
+/* In scope `path`, or in one within it. */
 static bool is_within(const weft_node *n, const char *path) {
     size_t length = strlen(path);
-    bool is_result = n->op != &weft_op_parameter && n->op != &weft_op_state && n->op != &weft_op_assign;
-    return is_result && !n->is_backward && !strncmp(n->scope, path, length) &&
-           (!n->scope[length] || n->scope[length] == '/');
+    return !strncmp(n->scope, path, length) && (!n->scope[length] || n->scope[length] == '/');
+}
+
+/* Parameters and states are not results of a scope, and gradients are made later. */
+static bool is_result_of(const weft_node *n, const char *path) {
+    bool computes = n->op != &weft_op_parameter && n->op != &weft_op_state && n->op != &weft_op_assign;
+    return computes && !n->is_backward && is_within(n, path);
 }
 
 static weft_value *later(weft_value *a, weft_value *b) {
@@ -38,9 +42,9 @@ static weft_value *passed_on(weft_graph *g, const char *path) {
     weft_value *last = NULL;
     for (weft_node *n = g->first; n; n = n->next)
         for (int i = 0; i < n->n_in && !n->is_backward && !is_within(n, path); i++)
-            if (n->in[i] && is_within(n->in[i]->node, path)) last = later(last, n->in[i]);
+            if (n->in[i] && is_result_of(n->in[i]->node, path)) last = later(last, n->in[i]);
     for (graph_output *o = g->outputs; o; o = o->next)
-        if (is_within(o->value->node, path)) last = later(last, o->value);
+        if (is_result_of(o->value->node, path)) last = later(last, o->value);
     return last;
 }
 

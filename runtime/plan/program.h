@@ -21,8 +21,6 @@
 #include "weft/session.h"
 #include "weft/strategy.h"
 
-#include <stdatomic.h>
-
 /* A training graph that accumulates k > 1 micro-batches a step has the programs FIRST, ADD and LAST; with
  * options.manual it has FIRST, for k > 1 ADD, then UPDATE and LOSS. Any other graph has WHOLE. */
 typedef enum program_phase {
@@ -142,7 +140,7 @@ typedef struct plan_note {
 /* What weft_compile returns. Sessions in any threads may share it. */
 struct weft_plan {
     weft_env env;
-    atomic_int sessions; /* that hold it: weft_plan_free() leaves it to the last one */
+    int sessions; /* that hold it, by atomic operations: weft_plan_free() leaves it to the last one */
     kernel_env kernels;
     weft_compile_options options;
     const struct device *device; /* of store/device.h; NULL: this build has none of the options' kind */

@@ -222,8 +222,8 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     s->env = plan->env;
     s->plan = plan;
     s->store = store;
-    atomic_fetch_add(&((weft_plan *)plan)->sessions, 1);
-    atomic_fetch_add(&store->sessions, 1);
+    __atomic_fetch_add(&((weft_plan *)plan)->sessions, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&store->sessions, 1, __ATOMIC_RELAXED);
     s->comm = comm;
     arena_init(&s->arena, &s->env);
     uint64_t kinds[VARIABLE_KINDS];

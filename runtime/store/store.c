@@ -269,7 +269,7 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
 }
 
 void weft_store_free(weft_store *s) {
-    if (!s || atomic_fetch_sub(&s->sessions, 1) > 0) return;
+    if (!s || __atomic_fetch_sub(&s->sessions, 1, __ATOMIC_ACQ_REL) > 0) return;
     weft_env env = s->env;
     if (s->memory) s->device->free(&env, s->memory, s->bytes);
     arena_free(&s->arena);

@@ -8,7 +8,6 @@
 #include "runtime/store/device.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 /* How the optimizer state of a bucket is divided among its process group (ZeRO). */
 typedef struct store_cut {
@@ -57,7 +56,7 @@ enum { LOADED_VALUES = 1, LOADED_STATE = 2 };
 
 struct weft_store {
     weft_env env;
-    atomic_int sessions; /* that hold it: weft_store_free() leaves it to the last one */
+    int sessions; /* that hold it, by atomic operations: weft_store_free() leaves it to the last one */
     arena arena;
     const device *device;
     uint64_t form; /* of the plan */
