@@ -267,10 +267,3 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     log_plan(plan);
     return plan;
 }
-
-void weft_plan_free(weft_plan *plan) {
-    if (!plan || __atomic_fetch_sub(&plan->sessions, 1, __ATOMIC_ACQ_REL) > 0) return;
-    weft_env env = plan->env;
-    weft_model_free(plan->model);
-    mem_free(&env, plan, sizeof *plan);
-}

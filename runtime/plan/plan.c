@@ -115,6 +115,13 @@ static void launches_write(text *t, const program *p) {
     }
 }
 
+void weft_plan_free(weft_plan *plan) {
+    if (!plan || __atomic_fetch_sub(&plan->sessions, 1, __ATOMIC_ACQ_REL) > 0) return;
+    weft_env env = plan->env;
+    weft_model_free(plan->model);
+    mem_free(&env, plan, sizeof *plan);
+}
+
 /* Variables, options of subgraphs, precisions, then each program's graph and launches. The caller frees it.
  */
 char *weft_plan_text(const weft_plan *plan) {

@@ -63,7 +63,7 @@ const option_row option_rows[] = {
              "above",
              .form = OPTION_NAMED, .elsewhere = "lr-scheduler scheduler"),
     TEXT_ROW("optimizer", 0, "NAME:FIELDS", optimizer,
-             "other settings of the optimizer NAME (empty: all), as weft_model_set_optimizer reads them: "
+             "other settings of the optimizer NAME (empty: all): "
              "adam:net:beta1=0.5",
              .form = OPTION_LIST),
     TEXT_ROW("weights", 'w', "FILE", weights, "start from these weights (safetensors)", .sharing = CONTENT,
@@ -117,7 +117,7 @@ const option_row option_rows[] = {
         "stop: end with status 8; skip=N: skip up to N bad steps in a row (stop; skip alone: 3)", ),
     FLAG_ROW("keep-going", 0, keep_going,
              "continue when a loss is not finite, and write weights that are not finite", ),
-    TEXT_ROW("fetch", 'f', "NAME", port, "the output to write (the graph's first), or a scope or op: its value", ),
+    TEXT_ROW("fetch", 'f', "NAME", port, "an output, scope or op: its value (the first output)", ),
     TEXT_ROW("grid", 0, "RxC", grid, "rows and columns of images in a PNG (8x8)", ),
     ROW("scale", 0, "N", COUNT, scale, RANGE(1, 64), NULL,
         "pixels of a PNG, each way, for one of an image (1)", ),
@@ -136,7 +136,7 @@ const option_row option_rows[] = {
     ROW("seed", 's', "N", SEED, seed, ANY, "0", "seed of initial values, data order and random numbers (0)",
         .elsewhere = "manual-seed"),
     TEXT_ROW("ddp", 0, "PATH:FIELDS", ddp,
-             "options of weft_model_set_ddp for the parameters under PATH (empty: all): "
+             "DDP of the parameters under PATH (empty: all): "
              "generator:zero=1,bucket_cap_mb=4",
              .form = OPTION_LIST),
     ROW("launcher", 0, "NAME", TEXT, launcher, WORDS(launchers), NULL,
