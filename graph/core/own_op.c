@@ -45,16 +45,17 @@ const weft_op *model_op(const weft_model *m, const char *name, size_t length) {
 
 op_missing_text op_missing(const weft_model *m, const char *name, size_t length) {
     op_missing_text t;
-    shown says = show_name(name, length);
     nearest near = nearest_to(name, length);
     for (const own_op *o = m->env.ops ? m->env.ops->first : NULL; o; o = o->next)
         nearest_try(&near, o->op.name);
-    int n = snprintf(t.text, sizeof t.text, "there is no op '%s'", says.text);
-    if (memchr(name, '.', length) && strspn(name, LETTERS DIGITS ".") >= length)
+    bool is_own = memchr(name, '.', length) && strspn(name, LETTERS DIGITS ".") >= length;
+    int n = snprintf(t.text, sizeof t.text, "there is no op '%s'%s", show_name(name, length).text,
+                     nearest_ask(&near).question);
+    if (is_own)
         snprintf(t.text + n, sizeof t.text - (size_t)n,
-                 "%s: it is not one of Weft's: a program defines it (weft_define_op) and gives its set in "
-                 "weft_env.ops, before it makes or loads the model",
-                 nearest_ask(&near).question);
+                 "%s program defines such ops (weft_define_op), and gives their set in weft_env.ops before "
+                 "it makes or loads the model",
+                 near.name ? " A" : ": a");
     return t;
 }
 
