@@ -3,6 +3,7 @@
  * same bits; what definitions, calls, and a program's own functions may not be; memory that runs out. */
 #include "runtime/plan/program.h"
 #include "support/faults.h"
+#include "support/folder.h"
 #include "support/world.h"
 
 #include <math.h>
@@ -334,13 +335,13 @@ TEST(gradients_and_second_gradients_agree_with_differences) {
 
 /* ---- models: files, texts, worlds ---- */
 
-static weft_model *net_in(const weft_env *env, int64_t batch) {
+static weft_model *net_of(const weft_env *env, int64_t batch, double alpha) {
     weft_model *m = weft_model_new_in("net", env);
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(batch, 8)), *y = NULL;
     WEFT_SCOPE(x, "net") {
         weft_value *h = weft_linear(x, 12, "a", NULL), *in[] = {h, weft_tanh(h)};
-        y = weft_call_op("test.bend", 2, in, &(weft_op_numbers){{{"alpha", 0.3}}, {{0}}});
+        y = weft_call_op("test.bend", 2, in, &(weft_op_numbers){{{"alpha", alpha}}, {{0}}});
         y = weft_add(y, weft_node_result(weft_value_node(y), 1));
         y = weft_call_op("test.cube", 1, (weft_value *[]){weft_tanh(y)}, NULL);
         y = weft_linear(y, 3, "b", NULL);
@@ -349,6 +350,10 @@ static weft_model *net_in(const weft_env *env, int64_t batch) {
     weft_minimize(loss, NULL, &(weft_optimizer){.type = "adam", .lr = 0.01});
     weft_output(loss, "loss");
     return m;
+}
+
+static weft_model *net_in(const weft_env *env, int64_t batch) {
+    return net_of(env, batch, 0.3);
 }
 
 static weft_model *good_net(const weft_env *env, int64_t batch) {
@@ -465,6 +470,42 @@ TEST(a_training_resumes_to_the_same_bits) {
     ran_close(&one);
     ran_close(&two);
     weft_model_free(m);
+    weft_model_free(copy);
+    weft_op_set_free(ops);
+}
+
+/* Whether a model takes the newest checkpoint of the folder. */
+static bool takes_checkpoint(const weft_model *m, const char *folder, weft_error *e) {
+    weft_plan *plan = weft_compile(m, NULL, e);
+    weft_checkpoint *c = plan ? weft_checkpoint_newest(folder, plan, NULL, NULL, e) : NULL;
+    bool is_taken = c != NULL;
+    weft_checkpoint_close(c);
+    weft_plan_free(plan);
+    return is_taken;
+}
+
+/* A number of the op belongs to the model as an op's name does. */
+TEST(a_checkpoint_knows_the_numbers_of_an_op) {
+    weft_error e = {0};
+    weft_op_set *ops = ops_new(NULL, NULL, &e);
+    weft_env env = {.ops = ops};
+    weft_model *m = good_net(&env, 4), *other = net_of(&env, 4, 0.25), *copy = again(m, &env, true, &e);
+    char folder[] = "/tmp/weft_own_ops_XXXXXX";
+    float loss;
+    ran r;
+    NEED(mkdtemp(folder) && copy && ran_open(&r, m, &proved, &e));
+    steps_run(&r, 0, 1, &loss, &e);
+    weft_checkpoint_options o = {.folder = folder};
+    weft_checkpoint_writer *w = weft_checkpoint_writer_open(r.session, &o, &e);
+    NEED(w && !weft_checkpoint_begin(w, 1, false, NULL, 0, &e));
+    CHECK_SAYS(weft_checkpoint_end(w, &e) == WEFT_OK, "%s", e.text);
+    weft_checkpoint_writer_close(w);
+    CHECK_SAYS(takes_checkpoint(copy, folder, &e), "%s", e.text);
+    CHECK(!takes_checkpoint(other, folder, &e) && e.status == WEFT_FILE);
+    remove_tree(folder);
+    ran_close(&r);
+    weft_model_free(m);
+    weft_model_free(other);
     weft_model_free(copy);
     weft_op_set_free(ops);
 }
@@ -923,8 +964,8 @@ SUITE("ops of a program",
       {T(a_kernel_gets_types_shapes_strides_and_numbers), T(calls_are_merged_dropped_and_never_in_place),
        T(gradients_and_second_gradients_agree_with_differences), T(any_world_trains_to_the_bits_of_one_rank),
        T(a_model_that_was_read_trains_to_the_same_bits), T(a_training_resumes_to_the_same_bits),
-       T(dumps_of_all_passes_are_read_back), T(any_batch_and_precision_compiles),
-       T(a_plan_for_a_gpu_names_the_ops_without_a_kernel),
+       T(a_checkpoint_knows_the_numbers_of_an_op), T(dumps_of_all_passes_are_read_back),
+       T(any_batch_and_precision_compiles), T(a_plan_for_a_gpu_names_the_ops_without_a_kernel),
        T(a_model_that_lacks_its_ops_says_which_and_what_to_do), T(what_definitions_may_not_be),
        T(what_calls_may_not_be), T(an_infer_that_returns_nonsense_is_refused),
        T(a_gradient_that_builds_nonsense_is_refused),
