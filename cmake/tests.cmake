@@ -173,6 +173,7 @@ add_test(NAME check_symbols COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/t
          --cc ${CMAKE_C_COMPILER})
 add_test(NAME example_toy COMMAND ${PROJECT_SOURCE_DIR}/tests/pytorch/test_toy.sh $<TARGET_FILE:weft-toy>)
 add_test(NAME example_own_optimizer COMMAND weft-own-optimizer ${PROJECT_BINARY_DIR}/own_optimizer.bin)
+add_test(NAME example_own_op COMMAND weft-own-op ${PROJECT_BINARY_DIR}/own_op.bin ${PROJECT_BINARY_DIR}/own_op.safetensors)
 if(TARGET weft-own-strategy)
     add_test(NAME example_own_strategy COMMAND ${PROJECT_SOURCE_DIR}/tests/worlds/test_own_strategy.sh $<TARGET_FILE:weft-own-strategy>)
 endif()

@@ -163,10 +163,18 @@ typedef struct op_catalog {
     const weft_op *const *ops;
     const struct weft_kernel *const *cpu, *const *cuda; /* best first */
     const struct weft_kernel *reference;                /* of the CPU: runs every op */
+    const struct weft_kernel *own;                      /* the same for ops of a program */
     const struct optimizer_kind *const *optimizers;     /* graph/settings/minimize.h */
 } op_catalog;
 /* NULL when there is none. */
 const weft_op *op_find(const op_catalog *c, const char *name, size_t length);
+/* The same among the catalog's and the program's (weft_env.ops), and what an error says where there is none
+ * (graph/core/own_op.c). */
+const weft_op *model_op(const weft_model *m, const char *name, size_t length);
+typedef struct op_missing_text {
+    char text[500];
+} op_missing_text;
+op_missing_text op_missing(const weft_model *m, const char *name, size_t length);
 
 struct weft_model {
     weft_env env;

@@ -16,7 +16,7 @@ int kernels_of(const op_catalog *c, const weft_op *op, const kernel_env *env, co
     /* One place of `list` is kept for the reference. */
     for (const weft_kernel *const *k = is_cpu ? c->cpu : c->cuda; *k && n < room - 1; k++)
         if ((*k)->op == op && (!is_cpu || (*k)->min_isa <= env->isa)) list[n++] = *k;
-    if (is_cpu && (op->reference || op->scalar)) list[n++] = c->reference;
+    if (is_cpu && (op->reference || op->scalar)) list[n++] = op->own ? c->own : c->reference;
     return n;
 }
 

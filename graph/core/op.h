@@ -238,6 +238,7 @@ struct weft_op {
      * needed. */
     bool (*view)(const weft_node *node, const int64_t *in_stride, int64_t *out_stride, int64_t *offset);
     const op_sample *samples;
+    const struct own_op *own; /* the program's definition of it (graph/core/own_op.h); NULL: it is Weft's */
 };
 
 static inline int op_max_in(const weft_op *op) {

@@ -307,8 +307,8 @@ static bool call_load(loader *l, const Weft__Call *call, size_t number) {
     if (call->n_operand_call != call->n_operand_result)
         return load_fail(l, "%zu operand calls and %zu results", call->n_operand_call,
                          call->n_operand_result);
-    const weft_op *op = op_find(l->m->catalog, call->op, strlen(call->op));
-    if (!op) return load_fail(l, "there is no op '%s'", SHOW(call->op));
+    const weft_op *op = model_op(l->m, call->op, strlen(call->op));
+    if (!op) return load_fail(l, "%s", op_missing(l->m, call->op, strlen(call->op)).text);
     if (op->flags & OP_COMPILER) return load_fail(l, "%s: only the compiler makes these", op->name);
     if (*call->scope && !path_is_valid(call->scope))
         return load_fail(l, "scope '%s' is not a path", SHOW(call->scope));

@@ -115,8 +115,8 @@ static bool operand_read(reader *r, const body *b, weft_value **v) {
 
 bool op_read(reader *r, const weft_op **op) {
     size_t n = strcspn(r->at, "(\n");
-    *op = r->at[n] == '(' ? op_find(r->m->catalog, r->at, n) : NULL;
-    if (!*op) return reader_fail(r, "there is no op '%s'", show_name(r->at, n).text);
+    *op = r->at[n] == '(' ? model_op(r->m, r->at, n) : NULL;
+    if (!*op) return reader_fail(r, "%s", op_missing(r->m, r->at, n).text);
     r->at += n + 1;
     return true;
 }

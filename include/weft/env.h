@@ -58,15 +58,19 @@ typedef struct weft_io {
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_io;
 
-/** What the library takes from its host. The structure is copied; the tables that it points to must outlive
- * what uses them. */
+/** Ops of a program's own (weft/op.h). */
+typedef struct weft_op_set weft_op_set;
+
+/** What the library takes from its host. The structure is copied; the tables and the set that it points to
+ * must outlive what uses them. */
 typedef struct weft_env {
     const weft_allocator *allocator; /**< NULL: malloc */
     const weft_io *io;               /**< NULL: the operating system's files */
     /** Receives one line without a newline, on any thread. NULL: nothing is logged. */
     void (*log)(void *context, const char *line);
-    void *log_context;                /**< The first argument of `log`. */
-    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
+    void *log_context;                    /**< The first argument of `log`. */
+    const weft_op_set *ops;               /**< for models that are made or loaded; NULL: Weft's ops alone */
+    uint64_t reserved[WEFT_RESERVED - 1]; /**< zeros (status.h) */
 } weft_env;
 
 /** Frees a text that a function of Weft has returned for its caller. NULL is fine. */

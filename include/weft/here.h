@@ -11,6 +11,7 @@
 #include "weft/ddp.h"
 #include "weft/flow.h"
 #include "weft/layers.h"
+#include "weft/op.h"
 #include "weft/strategy.h"
 #include "weft/train.h"
 
@@ -46,6 +47,13 @@ static inline weft_value *weft_einsum_at(const char *file, int line, const char 
     weft_list_at(n, operands, file, line);
     return weft_einsum(equation, n, operands);
 }
+/** weft_call_op() from a place. */
+static inline weft_value *weft_call_op_at(const char *file, int line, const char *name, int n,
+                                          weft_value *const *operands, const weft_op_numbers *numbers) {
+    weft_list_at(n, operands, file, line);
+    return weft_call_op(name, n, operands, numbers);
+}
+#define weft_call_op(...) weft_call_op_at(__FILE__, __LINE__, __VA_ARGS__)
 #define weft_einsum(...) weft_einsum_at(__FILE__, __LINE__, __VA_ARGS__)
 #define weft_concat(...) weft_concat_at(__FILE__, __LINE__, __VA_ARGS__)
 #define weft_stack(...) weft_stack_at(__FILE__, __LINE__, __VA_ARGS__)

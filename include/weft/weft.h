@@ -10,6 +10,7 @@
 #include "weft/env.h"        /* allocator, file access, log callback: all replaceable */
 #include "weft/model.h"      /* model, graph, value, scope, input, parameter, state, output */
 #include "weft/ops.h"        /* every op as a builder */
+#include "weft/op.h"         /* an op of your own: infer, gradient, kernel */
 #include "weft/layers.h"     /* layers: ops with their parameters made or found by name */
 #include "weft/schedule.h"   /* how learning rates, momentum and weight decay change */
 #include "weft/train.h"      /* gradients, optimizers, schedules, minimize, freezing */

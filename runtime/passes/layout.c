@@ -33,7 +33,7 @@ typedef struct placer {
     name_table made; /* conversions made so far, by a text that says from what and how */
     /* Ops that no kernel of the backend can run, each once: "attention %12, softmax %15", and the reasons. */
     int n_lacking;
-    const weft_op **lacking; /* room for every op */
+    const weft_op **lacking; /* in m->scratch */
     const char *names, *reasons;
 } placer;
 
@@ -167,7 +167,7 @@ static bool note_lacking(placer *l, const weft_node *n, const char *why) {
     const char *gap = l->n_lacking ? ", " : "", *semicolon = l->n_lacking ? "; " : "";
     for (int i = 0; i < l->n_lacking; i++)
         if (l->lacking[i] == n->op) return true;
-    if (!l->lacking) l->lacking = arena_new_array(a, (size_t)op_count(), sizeof *l->lacking);
+    l->lacking = arena_grow(a, l->lacking, (size_t)l->n_lacking, sizeof *l->lacking);
     l->names = arena_printf(a, "%s%s%s %%%d", l->names ? l->names : "", gap, n->op->name, n->id);
     l->reasons = arena_printf(a, "%s%s%s: %s", l->reasons ? l->reasons : "", semicolon, n->op->name, why);
     if (!l->lacking || !l->names || !l->reasons) return false;
@@ -191,7 +191,8 @@ static bool choose(placer *l, weft_node *n) {
     if (n->kernel) return true;
     if (declined && strstr(declined, "out of memory"))
         return model_fail(m, n->graph, WEFT_MEMORY, "%s %%%d: %s", n->op->name, n->id, declined);
-    return note_lacking(l, n, declined ? declined : "there is none");
+    const char *own = "its program defines a kernel for CPUs alone";
+    return note_lacking(l, n, declined ? declined : n->op->own ? own : "there is none");
 }
 
 static bool takes_operands(const weft_node *n) {

@@ -38,14 +38,14 @@ class Weft:
         """A C type: texts are bytes, other pointers and functions addresses."""
         word, stars = re.sub(r"\b(const|struct|enum)\b", "", words).replace("*", " ").split()[0], words.count("*") + ("[" in words)
         kind = C.c_char_p if word == "char" and stars == 1 and "const" in words else C.c_void_p if stars else WORDS[word]
-        for n in reversed(re.findall(r"\[(\w+)\]", lengths)):
-            kind = kind * (int(n) if n.isdigit() else getattr(self, n))
+        for n, less in reversed(re.findall(r"\[(\w+)(?: - (\d+))?\]", lengths)):
+            kind = kind * ((int(n) if n.isdigit() else getattr(self, n)) - int(less or 0))
         return kind
 
     def fields(self, line):
         if "(*" in line:
             return [(re.search(r"\(\*(\w+)\)", line)[1], C.c_void_p)]
-        words, name, lengths = re.match(r"(.*?)(\w+)((?:\[\w+\])*)$", line.strip()).groups()
+        words, name, lengths = re.match(r"(.*?)(\w+)((?:\[[^\]]+\])*)$", line.strip()).groups()
         return [(name, self.type_of(words, lengths))]
 
 

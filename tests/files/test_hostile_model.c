@@ -286,9 +286,10 @@ static bool use(faults *f, weft_model *m, uint64_t seed) {
     return made;
 }
 
-static void check_hostile(weft_model *(*make)(const weft_env *env)) {
+static void check_hostile(weft_model *(*make)(const weft_env *env), const weft_op_set *ops) {
     faults f;
     faults_init(&f);
+    f.env.ops = ops;
     weft_model *example = make(&f.env);
     CHECK(weft_save(example, "good", NULL) == WEFT_OK);
     weft_model_free(example);
@@ -316,7 +317,7 @@ static void check_hostile(weft_model *(*make)(const weft_env *env)) {
 }
 
 TEST(well_formed_models_with_hostile_contents_fail_cleanly) {
-    check_hostile(example_model);
+    check_hostile(example_model, NULL);
 }
 
 /* Half of the calls are of an update that is recorded for each shape. */
@@ -325,7 +326,54 @@ static weft_model *with_own_optimizers(const weft_env *env) {
 }
 
 TEST(hostile_optimizers_of_a_models_own_fail_cleanly) {
-    check_hostile(with_own_optimizers);
+    check_hostile(with_own_optimizers, NULL);
+}
+
+/* ---- ops of a program ---- */
+
+/* The result has the operand's length divided by `parts`, which may be any number. */
+static bool parts_infer(weft_op_types *t) {
+    weft_op_type *x = &t->operands[0], *y = &t->results[0];
+    if (x->dtype != WEFT_F32 || x->ndim != 2 || t->integers[0] == 0) return false;
+    y->shape[1] = t->integers[0] == -1 ? 0 : x->shape[1] / t->integers[0];
+    return true;
+}
+
+static void parts_gradient(weft_op_gradient *g) {
+    weft_value *x = g->operands[0], *d = weft_sum(g->result_gradients[0], WEFT_AXES(1), true);
+    g->gradients[0] =
+        weft_broadcast_to(weft_scale(d, g->reals[0]), WEFT_SHAPE(weft_dim(x, 0), weft_dim(x, 1)));
+}
+
+static weft_status parts_run(weft_op_run *run) {
+    (void)run;
+    return WEFT_OK;
+}
+
+static weft_model *with_own_op(const weft_env *env) {
+    weft_model *m = weft_model_new_in("own", env);
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 6)), *y = weft_linear(x, 8, "a", NULL);
+    for (int i = 0; i < 3; i++)
+        y = weft_call_op("test.parts", 1, &y, &(weft_op_numbers){{{"scale", i - 1}}, {{"parts", i % 2 + 1}}});
+    weft_value *loss = weft_mean(y, WEFT_ALL, false);
+    weft_minimize(loss, NULL, &(weft_optimizer){.type = "sgd"});
+    weft_output(loss, "loss");
+    return m;
+}
+
+TEST(hostile_calls_of_a_programs_ops_fail_cleanly) {
+    weft_error e = {0};
+    weft_op_set *ops = weft_op_set_new(NULL, &e);
+    const weft_op_definition parts = {.name = "test.parts",
+                                      .n_operands = 1,
+                                      .numbers = {{{"scale", 1}}, {{"parts", 1}}},
+                                      .infer = parts_infer,
+                                      .gradient = parts_gradient,
+                                      .kernel = parts_run};
+    CHECK_SAYS(weft_define_op(ops, &parts, &e) == WEFT_OK, "%s", e.text);
+    check_hostile(with_own_op, ops);
+    weft_op_set_free(ops);
 }
 
 static weft_model *with_strategy(const weft_env *env) {
@@ -335,7 +383,7 @@ static weft_model *with_strategy(const weft_env *env) {
 }
 
 TEST(hostile_strategies_fail_cleanly) {
-    check_hostile(with_strategy);
+    check_hostile(with_strategy, NULL);
 }
 
 /* ---- every op, every attribute ---- */
@@ -458,5 +506,6 @@ TEST(axes_of_more_than_32_bits_are_planned) {
 
 SUITE("hostile models",
       {T(well_formed_models_with_hostile_contents_fail_cleanly),
-       T(hostile_optimizers_of_a_models_own_fail_cleanly), T(hostile_strategies_fail_cleanly),
-       T(every_op_meets_extreme_attributes_and_missing_operands), T(axes_of_more_than_32_bits_are_planned)})
+       T(hostile_optimizers_of_a_models_own_fail_cleanly), T(hostile_calls_of_a_programs_ops_fail_cleanly),
+       T(hostile_strategies_fail_cleanly), T(every_op_meets_extreme_attributes_and_missing_operands),
+       T(axes_of_more_than_32_bits_are_planned)})

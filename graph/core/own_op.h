@@ -1,0 +1,37 @@
+/* own_op.h - ops of a program (include/weft/op.h): each becomes a weft_op, which the engine takes as its own.
+ *
+ * A set owns its ops, and outlives all that uses them. So two models of one set have the same weft_op, and a
+ * node can be repeated in the compiler's copy of a model like any other. */
+#ifndef WEFT_GRAPH_CORE_OWN_OP_H
+#define WEFT_GRAPH_CORE_OWN_OP_H
+
+#include "graph/core/graph.h"
+#include "weft/op.h"
+
+typedef struct own_op {
+    weft_op op;            /* its `own` is this */
+    weft_op_definition is; /* texts are the set's */
+    op_attr attrs[2 * WEFT_MAX_OP_NUMBERS + 1];
+    struct own_op *next; /* in the order of definition */
+} own_op;
+
+struct weft_op_set {
+    weft_env env;
+    arena arena;
+    own_op *first, **end;
+};
+
+/* The attributes of a node of such an op: the numbers that its definition names, in their order. */
+typedef struct own_attrs {
+    double reals[WEFT_MAX_OP_NUMBERS];
+    int64_t integers[WEFT_MAX_OP_NUMBERS];
+} own_attrs;
+
+enum { OWN_NAME = 40 /* most characters of the name of an op, or of a number */ };
+
+/* What a weft_op of a definition has for functions (graph/core/own_call.c). */
+bool own_infer(op_call *c);
+void own_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din);
+weft_status own_kernel(const kernel_call *c);
+
+#endif
