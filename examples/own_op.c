@@ -58,7 +58,7 @@ static float train(const weft_model *m, int steps, const char *from, const char 
     }
     weft_plan *plan = weft_compile(m, NULL, error);
     weft_store *store = plan ? weft_store_new(plan, 1, error) : NULL;
-    if (store && from) weft_weights_load(store, from, error);
+    if (store && from) weft_weights_load(store, from, NULL, NULL, error);
     weft_session *session = store && !error->status ? weft_session_open(plan, store, error) : NULL;
     for (int i = 0; session && i < steps && !error->status; i++)
         weft_run(session, "train", (weft_feed[]){{"x", x, sizeof x}, {"y", y, sizeof y}}, 2,

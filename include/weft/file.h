@@ -31,18 +31,12 @@ WEFT_API weft_model *weft_model_parse(const char *text, const char *where, const
  */
 WEFT_API weft_status weft_weights_save(const weft_store *store, const char *path, bool training,
                                        weft_error *error);
-/** Loads a safetensors file into a store. Every parameter must be in the file, with its shape (types f64,
- * bf16 and f16 are converted); optimizer state may be. A name that the model does not have is an error. A
- * store takes its rank's part of what ZeRO spreads over ranks: every rank loads, whatever the world, stage
- * and shard that the file was saved with. */
-WEFT_API weft_status weft_weights_load(weft_store *store, const char *path, weft_error *error);
-
 /** Another name for what a file holds: a name that begins with `from` begins with `to` instead. */
 typedef struct weft_rename {
     const char *from; /**< as in the file: "module."; "" for every name */
     const char *to;   /**< as the model's names in a file: "encoder."; "" takes `from` off */
 } weft_rename;
-/** Options of weft_weights_load_with(); NULL or zeroes: as weft_weights_load(). */
+/** Options of weft_weights_load(); NULL or zeroes: every name and shape must fit. */
 typedef struct weft_weights_options {
     /** A parameter that the file lacks keeps its value, and a name that the model does not have is passed
      * over, as in PyTorch with strict=False. Another shape is an error all the same. */
@@ -51,7 +45,7 @@ typedef struct weft_weights_options {
     const weft_rename *renames;       /**< n_renames of them; of those that fit a name the first counts */
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_weights_options;
-/** What weft_weights_load_with() found. Free the two texts with weft_text_free(). */
+/** What weft_weights_load() found. Free the two texts with weft_text_free(). */
 typedef struct weft_weights_report {
     int n_loaded;     /**< tensors that were loaded; 0 after an error */
     int n_missing;    /**< parameters and state that the file lacks */
@@ -60,15 +54,18 @@ typedef struct weft_weights_report {
     char *unexpected; /**< the same */
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_weights_report;
-/** weft_weights_load() with options. `report` may be NULL; it is filled when names are missing or unexpected
- * in a strict load too.
+/** Loads a safetensors file into a store. Every parameter must be in the file, with its shape (types f64,
+ * bf16 and f16 are converted); optimizer state may be. A name that the model does not have is an error. A
+ * store takes its rank's part of what ZeRO spreads over ranks: every rank loads, whatever the world, stage
+ * and shard that the file was saved with. `report` may be NULL; it is filled when names are missing or
+ * unexpected in a strict load, too.
  *
  *     weft_rename rename = {"module.backbone.", "encoder."};
- *     weft_weights_load_with(store, "resnet.safetensors",
- *                            &(weft_weights_options){true, 1, &rename}, &report, &error); */
-WEFT_API weft_status weft_weights_load_with(weft_store *store, const char *path,
-                                            const weft_weights_options *options, weft_weights_report *report,
-                                            weft_error *error);
+ *     weft_weights_options part = {.not_strict = true, .n_renames = 1, .renames = &rename};
+ *     weft_weights_load(store, "resnet.safetensors", &part, &report, &error); */
+WEFT_API weft_status weft_weights_load(weft_store *store, const char *path,
+                                       const weft_weights_options *options, weft_weights_report *report,
+                                       weft_error *error);
 
 /** An open safetensors file. */
 typedef struct weft_tensors weft_tensors;

@@ -231,7 +231,7 @@ static weft_status another_model(const safetensors *file, const unmatched *missi
     return error_set(
         error, WEFT_NAME,
         "%.400s: no name in it is one of the model's: it has %s%s, and the model %s%s: these are weights of "
-        "another model, or by other names: rename those (weft_weights_load_with, graphtool's --rename)",
+        "another model, or by other names: rename those (weft_weights_load, graphtool's --rename)",
         file->path, SHOW(unexpected->first), and_more(unexpected->count - 1, more[0]), SHOW(missing->first),
         and_more(missing->count - 1, more[1]));
 }
@@ -244,13 +244,13 @@ static weft_status check_names(const safetensors *file, const char *parameter, c
         return another_model(file, missing, unexpected, error);
     if (unexpected->count)
         return error_set(error, WEFT_NAME,
-                         "%.400s: the model has no %s%s: rename it, or load in part (weft_weights_load_with, "
+                         "%.400s: the model has no %s%s: rename it, or load in part (weft_weights_load, "
                          "graphtool's --rename and --partial)",
                          file->path, SHOW(unexpected->first), and_more(unexpected->count - 1, more));
     if (parameter)
         return error_set(error, WEFT_NAME,
                          "%.400s: parameter %s is missing%s: rename what is there, or load in part "
-                         "(weft_weights_load_with, graphtool's --rename and --partial)",
+                         "(weft_weights_load, graphtool's --rename and --partial)",
                          file->path, SHOW(parameter), and_more(missing->count - 1, more));
     return WEFT_OK;
 }
@@ -338,8 +338,8 @@ static weft_status load_all(weft_store *store, const weights *w, const safetenso
 }
 
 /* The store must be settled. Afterwards sessions see new versions, and make derived values again. */
-weft_status weft_weights_load_with(weft_store *store, const char *path, const weft_weights_options *options,
-                                   weft_weights_report *report, weft_error *error) {
+weft_status weft_weights_load(weft_store *store, const char *path, const weft_weights_options *options,
+                              weft_weights_report *report, weft_error *error) {
     static const weft_weights_options strict = {0};
     const weft_weights_options *o = options ? options : &strict;
     weft_weights_report found = {0};
@@ -365,8 +365,4 @@ weft_status weft_weights_load_with(weft_store *store, const char *path, const we
         weft_text_free(found.unexpected);
     }
     return failed ? error->status : WEFT_OK;
-}
-
-weft_status weft_weights_load(weft_store *store, const char *path, weft_error *error) {
-    return weft_weights_load_with(store, path, NULL, NULL, error);
 }

@@ -729,7 +729,7 @@ static void check_files(const lone *from, const lone *into, const char *optimize
         CHECK_SAYS(!weft_checkpoint_export(thirds, got, (weft_checkpoint_content)i, &error), "%s",
                    error.text);
         CHECK_SAYS(same_files(want[i], got), "%s: content %d of three files", optimizer, i);
-        CHECK_SAYS(weft_weights_load(into->store, want[i], &error) == WEFT_OK, "%s", error.text);
+        CHECK_SAYS(weft_weights_load(into->store, want[i], NULL, NULL, &error) == WEFT_OK, "%s", error.text);
         check_odd(from->store, into->store, i == 2 ? optimizer : NULL, optimizer);
         if (i == 0) check_all(from->store, into->store, optimizer);
     }

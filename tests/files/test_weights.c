@@ -227,9 +227,9 @@ TEST(weights_load_as_they_were_saved) {
               safetensors_find(&s, "optimizer.gen.step") &&
               safetensors_find(&s, "optimizer.gen.generator.fc.weight.momentum_buffer"));
         safetensors_close(&s);
-        CHECK_SAYS(weft_weights_load(two, "w", &error) == WEFT_OK, "%s", error.text);
+        CHECK_SAYS(weft_weights_load(two, "w", NULL, NULL, &error) == WEFT_OK, "%s", error.text);
         CHECK(stores_agree(one, two, false));
-        CHECK_SAYS(weft_weights_load(two, "t", &error) == WEFT_OK, "%s", error.text);
+        CHECK_SAYS(weft_weights_load(two, "t", NULL, NULL, &error) == WEFT_OK, "%s", error.text);
         CHECK(stores_agree(one, two, true));
         weft_weights_save(two, "t2", true, &error);
         const fake_file *t2 = fake_get(&f, "t2");
@@ -309,7 +309,7 @@ TEST(weights_that_do_not_fit_are_refused_whole) {
         FILE *out = fopen(path, "wb");
         NEED(out != NULL);
         CHECK(fwrite(w->data, 1, w->bytes, out) == w->bytes && fclose(out) == 0);
-        weft_status status = weft_weights_load(s, path, &error);
+        weft_status status = weft_weights_load(s, path, NULL, NULL, &error);
         CHECK_SAYS(status == cases[i].status && strstr(error.text, cases[i].says), "case %zu: %d %s", i,
                    status, error.text);
         weft_store_get(s, "fc/weight", after, sizeof after, NULL);
@@ -375,7 +375,7 @@ TEST(weights_load_in_part_and_by_other_names) {
         weft_store_set(s, "fc/bias", (float[]){7}, sizeof(float), NULL);
         weft_weights_options o = {cases[i].not_strict, cases[i].n_renames,
                                   cases[i].n_renames ? renames : NULL};
-        weft_status status = weft_weights_load_with(s, path, &o, &r, &error);
+        weft_status status = weft_weights_load(s, path, &o, &r, &error);
         CHECK_SAYS(status == cases[i].status, "case %zu: %s", i, error.text);
         CHECK_HOLDS(error.text, cases[i].says);
         CHECK_SAYS(r.n_loaded == cases[i].loaded && r.n_missing == cases[i].missing &&
@@ -405,13 +405,11 @@ TEST(renames_that_collide_and_other_shapes_are_refused) {
     NEED(s && fd >= 0);
     close(fd);
     CHECK(put_real(&f, path, parts_header, 38));
-    CHECK(weft_weights_load_with(s, path, &(weft_weights_options){true, 1, same}, NULL, &error) == WEFT_NAME);
+    CHECK(weft_weights_load(s, path, &(weft_weights_options){true, 1, same}, NULL, &error) == WEFT_NAME);
     CHECK_HOLDS(error.text, "two tensors would be named fc.gain after renaming");
-    CHECK(weft_weights_load_with(s, path, &(weft_weights_options){true, 1, shape}, NULL, &error) ==
-          WEFT_SHAPE);
+    CHECK(weft_weights_load(s, path, &(weft_weights_options){true, 1, shape}, NULL, &error) == WEFT_SHAPE);
     CHECK_HOLDS(error.text, "fc.bias is f32[5], the model's is f32[1]");
-    CHECK(weft_weights_load_with(s, path, &(weft_weights_options){true, 1, NULL}, NULL, &error) ==
-          WEFT_ARGUMENT);
+    CHECK(weft_weights_load(s, path, &(weft_weights_options){true, 1, NULL}, NULL, &error) == WEFT_ARGUMENT);
     CHECK_HOLDS(error.text, "n_renames=1 and renames");
     unlink(path);
     weft_store_free(s);
@@ -452,7 +450,7 @@ static weft_status weights_save_again(faults *f, weft_error *error) {
 
 static weft_status weights_load_again(faults *f, weft_error *error) {
     (void)f;
-    return weft_weights_load(kept, "w", error);
+    return weft_weights_load(kept, "w", NULL, NULL, error);
 }
 
 static void weights_are_intact(faults *f) {

@@ -1000,7 +1000,7 @@ static weft_status load_changed(running *r, const char *name, double value) {
         fwrite(&value, sizeof value, 1, f);
     }
     if (f) fclose(f);
-    status = weft_weights_load(r->store, path, &r->e);
+    status = weft_weights_load(r->store, path, NULL, NULL, &r->e);
     close(file);
     remove(path);
     return status;

@@ -137,8 +137,8 @@ TEST(averages_are_read_and_never_trained) {
     CHECK(weft_session_save(k.s, path, true, &k.e) == WEFT_ORDER);
     /* a file for inference holds averages */
     CHECK_SAYS(!weft_weights_save(k.store, path, false, &k.e), "%s", k.e.text);
-    CHECK(weft_weights_load(k.store, path, &k.e) == WEFT_ORDER);
-    CHECK_SAYS(!weft_weights_load(plain.store, path, &plain.e), "%s", plain.e.text);
+    CHECK(weft_weights_load(k.store, path, NULL, NULL, &k.e) == WEFT_ORDER);
+    CHECK_SAYS(!weft_weights_load(plain.store, path, NULL, NULL, &plain.e), "%s", plain.e.text);
     check_a(&plain, golden[0][AVERAGE], "of the file");
     CHECK(!weft_use_averages(k.s, false, &k.e));
     CHECK(kit_step(&k, 0) == WEFT_OK);
@@ -226,7 +226,7 @@ TEST(statistics_are_averaged_as_pytorch_does_with_use_buffers) {
     kit half = norm_open(), k = norm_open();
     norm_steps(&half, 0, 3);
     CHECK_SAYS(!weft_session_save(half.s, path, true, &half.e), "%s", half.e.text);
-    CHECK_SAYS(!weft_weights_load(k.store, path, &k.e), "%s", k.e.text);
+    CHECK_SAYS(!weft_weights_load(k.store, path, NULL, NULL, &k.e), "%s", k.e.text);
     norm_steps(&k, 3, STEPS);
     for (int on = 1; on >= 0; on--) {
         norm_check(&k, on);
@@ -340,7 +340,7 @@ TEST(a_training_goes_on_with_or_without_the_averages_of_its_file) {
     kit k[4]; /* without, with, with, and without */
     for (int i = 0; i < 4; i++) {
         k[i] = kit_shared(i == 1 || i == 2 ? 0.75 : 0);
-        if (i) CHECK_SAYS(!weft_weights_load(k[i].store, path, &k[i].e), "%s", k[i].e.text);
+        if (i) CHECK_SAYS(!weft_weights_load(k[i].store, path, NULL, NULL, &k[i].e), "%s", k[i].e.text);
         shared_run(&k[i], "a", 2);
         CHECK_SAYS(!weft_session_save(k[i].s, path, true, &k[i].e), "%s", k[i].e.text);
     }

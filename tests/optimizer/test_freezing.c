@@ -82,7 +82,7 @@ TEST(what_is_frozen_stays_as_pytorch_leaves_it) {
         weft_store *store[2] = {weft_store_new(plan, 1, &e), weft_store_new(plan, 2, &e)};
         for (int half = 0; half < 2; half++) {
             weft_session *s = weft_session_open(plan, store[half], &e);
-            if (half) CHECK_SAYS(!weft_weights_load(store[1], path, &e), "%s", e.text);
+            if (half) CHECK_SAYS(!weft_weights_load(store[1], path, NULL, NULL, &e), "%s", e.text);
             steps(s, half * STEPS / 2, (half + 1) * STEPS / 2);
             if (!half) CHECK_SAYS(!weft_weights_save(store[0], path, true, &e), "%s", e.text);
             weft_session_close(s);

@@ -191,7 +191,7 @@ TEST(files_with_and_without_a_scale_load) {
                 weft_compile(models[to], &(weft_compile_options){.precision = dtypes[to]}, &e)};
             weft_store *stores[] = {weft_store_new(plans[0], 1, &e), weft_store_new(plans[1], 2, &e)};
             CHECK_SAYS(weft_weights_save(stores[0], path, true, &e) == WEFT_OK, "%s", e.text);
-            CHECK_SAYS(weft_weights_load(stores[1], path, &e) == WEFT_OK, "%s", e.text);
+            CHECK_SAYS(weft_weights_load(stores[1], path, NULL, NULL, &e) == WEFT_OK, "%s", e.text);
             CHECK(to == 1 || number(stores[1], "/loss_scale") == 512);
             for (int i = 0; i < 2; i++) {
                 weft_store_free(stores[i]);

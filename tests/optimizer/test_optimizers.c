@@ -461,7 +461,8 @@ TEST(a_saved_state_goes_on_to_the_bit) {
         train(&one, 0, 2, -1);
         save(&one, path);
         train(&one, 2, 4, -1);
-        CHECK_SAYS(weft_weights_load(two.store, path, &two.error) == WEFT_OK, "%s", two.error.text);
+        CHECK_SAYS(weft_weights_load(two.store, path, NULL, NULL, &two.error) == WEFT_OK, "%s",
+                   two.error.text);
         train(&two, 2, 4, -1);
         bool is_same = same_bits(one.store, two.store, false, &where);
         CHECK_SAYS(is_same, "%s %s: %s", rows[i].type, rows[i].what, where);
@@ -483,7 +484,8 @@ TEST(a_step_that_f16_skips_changes_nothing) {
         train(&one, 0, 2, -1);
         save(&one, path);
         train(&one, 2, 3, 2);
-        CHECK_SAYS(weft_weights_load(two.store, path, &two.error) == WEFT_OK, "%s", two.error.text);
+        CHECK_SAYS(weft_weights_load(two.store, path, NULL, NULL, &two.error) == WEFT_OK, "%s",
+                   two.error.text);
         bool is_same = same_bits(one.store, two.store, true, &where);
         CHECK_SAYS(is_same, "%s %s: %s", rows[i].type, rows[i].what, where);
         train(&one, 3, 4, -1);

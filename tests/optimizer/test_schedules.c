@@ -230,7 +230,7 @@ TEST(schedules_by_epoch_read_the_epoch_that_the_loop_sets) {
     }
     CHECK_SAYS(!weft_weights_save(t.store, path, true, &e), "%s", e.text);
     CHECK(!weft_store_set_epoch(t.store, 7, &e));
-    CHECK_SAYS(!weft_weights_load(t.store, path, &e), "%s", e.text);
+    CHECK_SAYS(!weft_weights_load(t.store, path, NULL, NULL, &e), "%s", e.text);
     CHECK(!weft_store_get(t.store, "optimizer.sgd:all/epoch", &epoch, sizeof epoch, &e) && epoch == 2);
     remove(path);
     CHECK(weft_store_set_epoch(t.store, -1, &e) == WEFT_ARGUMENT && strstr(e.text, "epoch -1"));

@@ -88,7 +88,7 @@ TEST(the_file_has_the_best_weights) {
                                                                         .n_hooks = 2,
                                                                         .hooks = hooks});
             CHECK_SAYS(t && weft_trainer_fit(t, &e) == WEFT_OK, "%s", e.text);
-            CHECK_SAYS(!weft_weights_load(weft_trainer_store(t), path, &e), "%s", e.text);
+            CHECK_SAYS(!weft_weights_load(weft_trainer_store(t), path, NULL, NULL, &e), "%s", e.text);
             weft_store_get(weft_trainer_store(t), "fc/weight", &kept, 4, NULL);
             CHECK(s.vals == vals && kept == s.weight[max ? greatest[vals - 1] : least[vals - 1]]);
             weft_trainer_free(t);

@@ -430,7 +430,7 @@ TEST(a_resumed_training_goes_on_with_its_epochs) {
     CHECK_SAYS(weft_trainer_fit(first, &e) == WEFT_OK && weft_trainer_fit(whole, &e) == WEFT_OK, "%s",
                e.text);
     CHECK_SAYS(weft_trainer_save(first, file, true, &e) == WEFT_OK &&
-                   weft_weights_load(weft_trainer_store(second), file, &e) == WEFT_OK,
+                   weft_weights_load(weft_trainer_store(second), file, NULL, NULL, &e) == WEFT_OK,
                "%s", e.text);
     CHECK_SAYS(weft_trainer_fit(second, &e) == WEFT_OK && weft_trainer_progress(second)->epoch == 2, "%s",
                e.text);
@@ -1037,7 +1037,7 @@ TEST(files_of_the_best_weights_give_what_was_measured) {
         CHECK(!weft_uses_averages(weft_trainer_store(t)));
         double measured = weft_metrics_get(&weft_trainer_progress(t)->val, "loss");
         weft_trainer *reads = trainer_of(m, &(weft_trainer_options){.compile.graph = "val", .val = DATA});
-        CHECK_SAYS(!weft_weights_load(weft_trainer_store(reads), path, &e), "%s", e.text);
+        CHECK_SAYS(!weft_weights_load(weft_trainer_store(reads), path, NULL, NULL, &e), "%s", e.text);
         CHECK_SAYS(!weft_trainer_validate(reads, &again, &e), "%s", e.text);
         CHECK_SAYS(weft_metrics_get(&again, "loss") == measured, "%g, not %g",
                    weft_metrics_get(&again, "loss"), measured);

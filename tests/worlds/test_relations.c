@@ -56,7 +56,7 @@ static void name_weights(void) {
 }
 
 static void load_weights(world_rank *r) {
-    weft_weights_load(r->store, weights, &r->error);
+    weft_weights_load(r->store, weights, NULL, NULL, &r->error);
 }
 
 static void train_and_save(world_rank *r) {

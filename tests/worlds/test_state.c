@@ -81,7 +81,7 @@ static void train(world_rank *r, int64_t from, int64_t to) {
 
 static void load_train_save(world_rank *r) {
     const state_job *j = job_of(r);
-    if (j->load) weft_weights_load(r->store, j->load, &r->error);
+    if (j->load) weft_weights_load(r->store, j->load, NULL, NULL, &r->error);
     if (!r->error.status) train(r, j->from, j->to);
     if (j->save && !r->error.status)
         weft_session_save(r->session, r->rank ? NULL : j->save, !j->only_weights, &r->error);
@@ -308,7 +308,7 @@ static int loads_alone;
 static void load_on_one(world_rank *r) {
     weft_error error = {0};
     weft_session_close(r->session);
-    if (r->rank == loads_alone) weft_weights_load(r->store, job_of(r)->load, &r->error);
+    if (r->rank == loads_alone) weft_weights_load(r->store, job_of(r)->load, NULL, NULL, &r->error);
     r->session = weft_session_open_on(r->plan, r->store, r->comm, &error);
     bool is_shared_out = r->job->options.zero > 0, is_lost = loads_alone > 0;
     const char *says = is_lost

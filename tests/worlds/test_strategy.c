@@ -829,7 +829,7 @@ static void around_bad_steps(world_rank *r) {
 }
 
 static void load_kept(world_rank *r) {
-    weft_weights_load(r->store, kept_file, &r->error);
+    weft_weights_load(r->store, kept_file, NULL, NULL, &r->error);
 }
 
 /* Two steps from the file on, where what is kept begins again. */

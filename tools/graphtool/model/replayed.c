@@ -273,7 +273,7 @@ static bool load_values(rank *k) {
     weft_rename strip = {"store.", ""};
     weft_weights_report report = {0};
     weft_weights_options how = {.not_strict = true, .n_renames = 1, .renames = &strip};
-    weft_status status = weft_weights_load_with(k->store, k->r->path, &how, &report, &k->error);
+    weft_status status = weft_weights_load(k->store, k->r->path, &how, &report, &k->error);
     if (!status && report.n_missing)
         status = error_set(&k->error, WEFT_FILE, "%.300s: it lacks values of its model: %s", k->r->path,
                            report.missing ? SHOW(report.missing) : "");

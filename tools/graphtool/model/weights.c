@@ -107,7 +107,7 @@ void weights_load(weft_store *store, const options *o) {
     const safetensors *file = open_file(o);
     bool tells = world_rank(o) == 0;
     check_used(file, &r);
-    tool_must(weft_weights_load_with(store, o->weights, &how, &report, &tool_why));
+    tool_must(weft_weights_load(store, o->weights, &how, &report, &tool_why));
     if (o->partial && !report.n_loaded)
         tool_fail("%s: no tensor of it has a name of the model: its first is %s", o->weights,
                   first_name(report.unexpected).text);
