@@ -8,7 +8,7 @@
 # Haswell without what qemu would warn of.
 export processors_models="Nehalem Haswell,-pcid,-x2apic,-tsc-deadline,-hle,-invpcid,-rtm"
 processors_suites=$(echo test_{ops,onednn_sweep,simd_sweep,special_values,golden_ops,goldens,zoo,docs} \
-    test_worlds{,_bits,_graphs,_groups,_memory} test_tools{,_effects,_plan})
+    test_worlds{,_bits,_graphs,_groups,_memory} test_tools{,_effects})
 export processors_suites
 
 # The program becomes a script of the same age, so that nothing is made again; a program that was linked again since does so again.
