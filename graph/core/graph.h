@@ -175,6 +175,7 @@ typedef struct op_missing_text {
     char text[500];
 } op_missing_text;
 op_missing_text op_missing(const weft_model *m, const char *name, size_t length);
+bool op_is_of_program(const weft_op *op);
 
 struct weft_model {
     weft_env env;

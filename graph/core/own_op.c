@@ -180,3 +180,50 @@ weft_status weft_define_op(weft_op_set *set, const weft_op_definition *definitio
     set->end = &d.o->next;
     return WEFT_OK;
 }
+
+/* ---- ops that nobody defines ---- */
+
+const weft_op_set own_ops_shown = {.shows_others = true};
+
+bool op_is_of_program(const weft_op *op) {
+    return strchr(op->name, '.');
+}
+
+static bool cannot_infer(op_call *c) {
+    return op_fail(c, WEFT_UNSUPPORTED,
+                   "an op of the program that made the model, which is not defined here (weft_define_op): it "
+                   "can be shown, not run");
+}
+
+/* What a file says of it is checked as a definition is. */
+static const char *stand_in_broken(const char *name, int n_operands, const op_attr *attrs) {
+    int n = 0;
+    if (!op_name_is_valid(name)) return "its name is not one of an op";
+    if (n_operands < 1 || n_operands > WEFT_MAX_OP_OPERANDS) return "it has no operand, or too many";
+    for (; attrs[n].name; n++)
+        if (!number_name_is_valid(attrs[n].name)) return "the name of a number";
+    return n > 2 * WEFT_MAX_OP_NUMBERS ? "it has too many numbers" : NULL;
+}
+
+const weft_op *own_stand_in(weft_model *m, const char *name, int n_operands, const op_attr *attrs) {
+    const char *broken = stand_in_broken(name, n_operands, attrs);
+    if (broken) return model_fail(m, NULL, WEFT_ARGUMENT, "op '%s': %s", SHOW(name), broken);
+    own_op *o = arena_new(&m->arena, sizeof *o);
+    const char *copy = o ? arena_copy(&m->arena, name) : NULL;
+    bool has_memory = copy;
+    int n = 0;
+    for (; has_memory && attrs[n].name; n++) {
+        o->attrs[n] =
+            (op_attr){arena_copy(&m->arena, attrs[n].name), attrs[n].kind, (size_t)n * sizeof(double)};
+        has_memory = o->attrs[n].name;
+    }
+    if (!has_memory) return model_fail(m, NULL, WEFT_MEMORY, "%s: out of memory", name);
+    o->op = (weft_op){.name = copy,
+                      .summary = "an op of a program",
+                      .min_in = n_operands,
+                      .attrs_bytes = (size_t)n * sizeof(double),
+                      .attrs = o->attrs,
+                      .precision = PRECISION_F32,
+                      .infer = cannot_infer};
+    return &o->op;
+}

@@ -19,7 +19,15 @@ struct weft_op_set {
     weft_env env;
     arena arena;
     own_op *first, **end;
+    bool shows_others; /* files may have calls of ops that nobody defines: see own_stand_in */
 };
+/* For a program that shows any model. */
+extern const weft_op_set own_ops_shown;
+
+/* In the place of an op that nobody defines: it has a name, operands and attributes (up to one without a
+ * name, whose offsets are filled in), and nodes that node_new_typed makes. Its infer fails, so that it cannot
+ * be compiled. NULL after the model's error. */
+const weft_op *own_stand_in(weft_model *m, const char *name, int n_operands, const op_attr *attrs);
 
 /* The attributes of a node of such an op: the numbers that its definition names, in their order. */
 typedef struct own_attrs {

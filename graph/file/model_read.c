@@ -11,6 +11,7 @@
 #include "graph/settings/ddp.h"
 #include "graph/file/io.h"
 #include "graph/core/limits.h"
+#include "graph/core/own_op.h"
 #include "graph/file/model_file.h"
 #include "graph/file/packed.h"
 #include "graph/settings/field.h"
@@ -276,23 +277,75 @@ static bool variable_is_new(loader *l, const weft_op *op, const void *attrs) {
     return true;
 }
 
+/* ---- ops of a program ---- */
+
+/* The types of the results as the file has them. */
+static bool types_load(loader *l, const Weft__Call *call, tensor_type types[OP_MAX_OUT]) {
+    if (!are_few(l, call->n_results, WEFT_MAX_OP_RESULTS, "results")) return false;
+    for (size_t k = 0; k < call->n_results; k++) {
+        const Weft__Type *t = call->results[k];
+        if (!is_known(l, &t->base) || !are_few(l, t->n_shape, WEFT_MAX_NDIM, "axes")) return false;
+        types[k] = type_of((weft_dtype)t->dtype, (int)t->n_shape, t->shape);
+        if (!type_check(&types[k])) return load_fail(l, "result %zu has the type %s", k, TYPE(&types[k]));
+    }
+    return true;
+}
+
+/* The definition may differ from the one that the file was made with. */
+static bool types_agree(loader *l, const weft_node *n, size_t n_types, const tensor_type *types) {
+    if (n_types && n_types != (size_t)n->n_out)
+        return load_fail(l, "%s has %d results; in the file %zu: it is defined another way", n->op->name,
+                         n->n_out, n_types);
+    for (size_t k = 0; k < n_types; k++)
+        if (!type_equal(&types[k], &n->out[k].type))
+            return load_fail(l, "%s: result %zu is %s; in the file %s: it is defined another way",
+                             n->op->name, k, TYPE(&n->out[k].type), TYPE(&types[k]));
+    return true;
+}
+
+/* The op of a call that has no definition, where the reader only shows it. NULL after an error. */
+static const weft_op *op_shown(loader *l, const Weft__Call *call) {
+    op_attr attrs[2 * WEFT_MAX_OP_NUMBERS + 2] = {{0}};
+    const weft_op_set *set = l->m->env.ops;
+    if (!set || !set->shows_others || !call->n_results)
+        return load_fail(l, "%s", op_missing(l->m, call->op, strlen(call->op)).text), NULL;
+    if (!are_few(l, call->n_attributes, 2 * WEFT_MAX_OP_NUMBERS, "numbers") ||
+        !are_few(l, call->n_operand_call, WEFT_MAX_OP_OPERANDS, "operands"))
+        return NULL;
+    for (size_t i = 0; i < call->n_operand_call; i++)
+        if (!call->operand_call[i]) return load_fail(l, "operand %zu is missing", i), NULL;
+    for (size_t i = 0; i < call->n_attributes; i++) {
+        bool is_real = call->attributes[i]->value_case == WEFT__ATTRIBUTE__VALUE_REAL;
+        attrs[i] = (op_attr){.name = call->attributes[i]->name, .kind = is_real ? ATTR_REAL : ATTR_INT};
+    }
+    const weft_op *op = own_stand_in(l->m, call->op, (int)call->n_operand_call, attrs);
+    if (!op) load_fail(l, "the op");
+    return op;
+}
+
 /* Repeats one call in its scope. */
 static weft_node *call_make(loader *l, const weft_op *op, const Weft__Call *call, size_t number) {
     weft_model *m = l->m;
     const char *scope = scope_intern(m, call->scope);
     weft_value **in = arena_new_array(&m->arena, call->n_operand_call, sizeof *in);
     void *attrs = arena_new(&m->arena, op->attrs_bytes + 1);
+    tensor_type types[OP_MAX_OUT];
     if (!scope || !in || !attrs) return no_memory(l), NULL;
-    if (!operands_load(l, call, number, in) ||
+    if (!types_load(l, call, types) || !operands_load(l, call, number, in) ||
         !attributes_load(l, op, call->n_attributes, call->attributes, attrs) ||
         !variable_is_new(l, op, attrs))
         return NULL;
     build_place at;
     build_begin(&at, l->g, scope, NULL);
-    weft_node *n = node_new(l->g, op, (int)call->n_operand_call, in, attrs);
+    bool is_shown = op_is_of_program(op) && !op->own;
+    weft_node *n =
+        is_shown ? node_new_typed(l->g, op, (int)call->n_operand_call, in, attrs, (int)call->n_results, types)
+                 : node_new(l->g, op, (int)call->n_operand_call, in, attrs);
     build_end(&at);
     if (!n)
         load_fail(l, "the call fails");
+    else if (!types_agree(l, n, call->n_results, types))
+        return NULL;
     else if (op_draws_random(op))
         l->g->next_random++;
     return n;
@@ -308,7 +361,7 @@ static bool call_load(loader *l, const Weft__Call *call, size_t number) {
         return load_fail(l, "%zu operand calls and %zu results", call->n_operand_call,
                          call->n_operand_result);
     const weft_op *op = model_op(l->m, call->op, strlen(call->op));
-    if (!op) return load_fail(l, "%s", op_missing(l->m, call->op, strlen(call->op)).text);
+    if (!op && !(op = op_shown(l, call))) return false;
     if (op->flags & OP_COMPILER) return load_fail(l, "%s: only the compiler makes these", op->name);
     if (*call->scope && !path_is_valid(call->scope))
         return load_fail(l, "scope '%s' is not a path", SHOW(call->scope));

@@ -126,12 +126,24 @@ static void attributes_save(saver *s, Weft__Attribute ***list, size_t *n, const 
 
 /* ---- graphs ---- */
 
+/* Of an op that a program defines: graphtool shows it by these. */
+static void types_save(saver *s, Weft__Call *call, const weft_node *n) {
+    for (int k = 0; k < n->n_out && op_is_of_program(n->op); k++) {
+        Weft__Type *to = message_add(s, &weft__type__descriptor, &call->results, &call->n_results);
+        if (s->failed) return;
+        to->dtype = (Weft__DType)n->out[k].type.dtype;
+        to->n_shape = (size_t)n->out[k].type.ndim;
+        to->shape = n->out[k].type.shape;
+    }
+}
+
 /* number[id] is 1 plus the number of the call that makes value `id`; 0 is an operand left out. */
 static void call_save(saver *s, Weft__Call *call, const weft_node *n, const uint32_t *number) {
     uint32_t *operands = arena_new_array(&s->memory, 2 * n->n_in, sizeof *operands);
     call->op = plain(n->op->name);
     call->scope = plain(n->scope);
     attributes_save(s, &call->attributes, &call->n_attributes, n->op->attrs, n->attrs);
+    types_save(s, call, n);
     s->failed |= !operands;
     if (!operands) return;
     call->n_operand_call = call->n_operand_result = (size_t)n->n_in;

@@ -6,7 +6,7 @@
  * calls of the op, its name and its numbers, but not your functions, so a program defines the op before it
  * loads the model. That is why definitions do not belong to a model; and a set instead of one list for the
  * process means that no call takes a lock, and that two libraries in one program may define an op alike.
- * graphtool has no ops but Weft's, and says so of a model with others.
+ * graphtool has no ops but Weft's: it shows a model with others (info, dot), and says that it cannot run it.
  *
  *     weft_op_set *ops = weft_op_set_new(NULL, &error);
  *     weft_define_op(ops, &(weft_op_definition){.name = "lab.shrink", .n_operands = 1, .kernel = shrink,

@@ -49,6 +49,35 @@ class Weft:
         return [(name, self.type_of(words, lengths))]
 
 
+def check_own_op(w, at, error):
+    """An op whose kernel is in Python: x + more."""
+    def add_more(run):
+        x, y = run.contents.operands[0], run.contents.results[0]
+        into, source = (C.cast(t.data, C.POINTER(C.c_float)) for t in (y, x))
+        more = C.cast(run.contents.reals, C.POINTER(C.c_double))[0]
+        for i in range(x.type.shape[0]):
+            into[i] = source[i] + more
+        return w.WEFT_OK
+
+    kernel = C.CFUNCTYPE(C.c_int, C.POINTER(w.weft_op_run))(add_more)
+    ops = w.weft_op_set_new(None, at)
+    more = w.weft_op_numbers(reals=(w.weft_op_real * 8)(w.weft_op_real(b"more", 1)))
+    definition = w.weft_op_definition(name=b"python.add", n_operands=1, numbers=more, kernel=C.cast(kernel, C.c_void_p))
+    assert w.weft_define_op(ops, C.byref(definition), at) == w.WEFT_OK, error.text
+    model = w.weft_model_new_in(b"m", C.byref(w.weft_env(ops=ops)))
+    x = w.weft_input(w.weft_graph_new(model, b"g", w.WEFT_EVAL), b"x", w.WEFT_F32, 1, (C.c_int64 * 1)(4))
+    w.weft_output(w.weft_call_op(b"python.add", 1, (C.c_void_p * 1)(x), None), b"y")
+    plan = w.weft_compile(model, None, at)
+    store = w.weft_store_new(plan, 1, at)
+    session = w.weft_session_open(plan, store, at)
+    data, y = (C.c_float * 4)(1, 2, 3, 4), (C.c_float * 4)()
+    feed = w.weft_feed(b"x", C.cast(data, C.c_void_p), C.sizeof(data))
+    fetch = w.weft_fetch(b"y", C.cast(y, C.c_void_p), C.sizeof(y))
+    assert w.weft_run(session, b"g", C.byref(feed), 1, C.byref(fetch), 1, at) == w.WEFT_OK, error.text
+    assert list(y) == [2, 3, 4, 5], list(y)
+    w.weft_session_close(session), w.weft_store_free(store), w.weft_plan_free(plan), w.weft_model_free(model), w.weft_op_set_free(ops)
+
+
 def main():
     w = Weft(*sys.argv[1:])
     error = w.weft_error()
@@ -77,6 +106,7 @@ def main():
     later = w.weft_compile_options(reserved=(C.c_uint64 * 8)(1))
     assert not w.weft_compile(model, C.byref(later), at)
     w.weft_model_free(model)
+    check_own_op(w, at, error)
     print(f"weft {w.weft_version().decode()}: loss {value.value:.1e}; {wrong}")
 
 

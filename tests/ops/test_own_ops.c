@@ -1,7 +1,7 @@
 /* test_own_ops.c - ops that a program defines (weft/op.h): their values at any strides; their gradients and
  * second gradients against central differences; models that are saved, read, resumed and distributed to the
  * same bits; what definitions, calls, and a program's own functions may not be; memory that runs out. */
-#include "runtime/plan/program.h"
+#include "graph/core/own_op.h"
 #include "support/faults.h"
 #include "support/folder.h"
 #include "support/world.h"
@@ -589,6 +589,62 @@ TEST(a_model_that_lacks_its_ops_says_which_and_what_to_do) {
     weft_op_set_free(few);
 }
 
+/* As graphtool reads it: the model says what it is, has the bytes that it had, and cannot be compiled. */
+TEST(a_model_can_be_shown_without_its_ops) {
+    weft_error e = {0};
+    faults f;
+    faults_init(&f);
+    weft_op_set *ops = ops_new(NULL, NULL, &e);
+    f.env.ops = ops;
+    weft_model *m = good_net(&f.env, 4);
+    weft_save(m, "own", &e);
+    f.env.ops = &own_ops_shown;
+    weft_model *shown = weft_load("own", &f.env, &e);
+    if (!CHECK_SAYS(shown != NULL, "%s", e.text)) return;
+    char *text = weft_model_text(m), *read = weft_model_text(shown);
+    CHECK_HOLDS(read, " alpha=0.3 order=2 in net");
+    CHECK_TEXT(read, text);
+    weft_save(shown, "again", &e);
+    const fake_file *a = fake_get(&f, "own"), *b = fake_get(&f, "again");
+    CHECK(a && b && a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0);
+    CHECK(!weft_compile(shown, NULL, &e) && e.status == WEFT_UNSUPPORTED);
+    CHECK_HOLDS(e.text, "in net: test.bend: an op of the program that made the model, which is not defined "
+                        "here (weft_define_op): it can be shown, not run");
+    weft_text_free(text);
+    weft_text_free(read);
+    weft_model_free(m);
+    weft_model_free(shown);
+    weft_op_set_free(ops);
+    faults_end(&f);
+}
+
+/* The second result of another "test.bend" is f64. */
+static bool other_infer(weft_op_types *t) {
+    t->results[1].dtype = WEFT_F64;
+    return true;
+}
+
+TEST(a_definition_that_does_not_fit_the_file_is_refused) {
+    for (int n_results = 1; n_results <= 2; n_results++) {
+        weft_error e = {0};
+        weft_op_definition d = {.name = "test.bend", BEND};
+        weft_op_set *ops = ops_new(NULL, NULL, &e), *others = weft_op_set_new(NULL, &e);
+        d.infer = n_results == 2 ? other_infer : NULL;
+        d.n_results = n_results;
+        CHECK_SAYS(weft_define_op(others, &d, &e) == WEFT_OK, "%s", e.text);
+        weft_env env = {.ops = ops}, other = {.ops = others};
+        weft_model *m = good_net(&env, 4);
+        CHECK(!again(m, &other, false, &e) && e.status == WEFT_FILE);
+        CHECK_HOLDS(e.text,
+                    n_results == 2
+                        ? "test.bend: result 1 is f64[4,12]; in the file f32[4,12]: it is defined another way"
+                        : "test.bend has 1 results; in the file 2: it is defined another way");
+        weft_model_free(m);
+        weft_op_set_free(ops);
+        weft_op_set_free(others);
+    }
+}
+
 /* ---- what is refused ---- */
 
 #define LATER .reserved = {[WEFT_RESERVED - 1] = 1}
@@ -966,7 +1022,8 @@ SUITE("ops of a program",
        T(a_model_that_was_read_trains_to_the_same_bits), T(a_training_resumes_to_the_same_bits),
        T(a_checkpoint_knows_the_numbers_of_an_op), T(dumps_of_all_passes_are_read_back),
        T(any_batch_and_precision_compiles), T(a_plan_for_a_gpu_names_the_ops_without_a_kernel),
-       T(a_model_that_lacks_its_ops_says_which_and_what_to_do), T(what_definitions_may_not_be),
+       T(a_model_that_lacks_its_ops_says_which_and_what_to_do), T(a_model_can_be_shown_without_its_ops),
+       T(a_definition_that_does_not_fit_the_file_is_refused), T(what_definitions_may_not_be),
        T(what_calls_may_not_be), T(an_infer_that_returns_nonsense_is_refused),
        T(a_gradient_that_builds_nonsense_is_refused),
        T(a_kernel_that_fails_is_one_error_and_the_session_lives), T(memory_that_runs_out_is_one_clean_error)})

@@ -380,6 +380,49 @@ TEST(info_says_how_many_subgraphs_a_model_became) {
     ends(run("! graphtool info whole.bin | grep 'subgraphs, each with'"), 0);
 }
 
+static weft_status never_run(weft_op_run *run) {
+    (void)run;
+    return WEFT_INTERNAL;
+}
+
+/* A model that calls an op of the program that made it. */
+static bool make_own_op(void) {
+    weft_error e = {0};
+    char path[300];
+    weft_op_set *ops = weft_op_set_new(NULL, &e);
+    weft_op_definition d = {.name = "test.same", .n_operands = 1, .kernel = never_run};
+    weft_define_op(ops, &d, &e);
+    weft_model *m = weft_model_new_in("own", &(weft_env){.ops = ops});
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 4)),
+               *y = weft_linear(x, 3, "fc", NULL);
+    weft_value *loss = weft_mean(weft_call_op("test.same", 1, &y, NULL), WEFT_ALL, false);
+    weft_minimize(loss, NULL, &(weft_optimizer){.type = "sgd"});
+    path_of("own.bin", path);
+    bool is_saved = weft_save(m, path, &e) == WEFT_OK;
+    weft_model_free(m);
+    weft_op_set_free(ops);
+    return CHECK_SAYS(is_saved, "%s", e.text);
+}
+
+TEST(a_model_with_ops_of_its_program_is_shown_and_not_run) {
+    static const char *const runs[] = {"plan own.bin",   "train own.bin --steps 1",
+                                       "verify own.bin", "plan own.bin --batch 3",
+                                       "bench own.bin",  "dot own.bin --view=program"};
+    if (!make_own_op()) return;
+    ends(run("graphtool info own.bin"), 0);
+    char *info = read_all("out");
+    CHECK_HOLDS(info, "graph step (train, ");
+    ends(run("graphtool dot own.bin"), 0);
+    char *dot = read_all("out");
+    CHECK_HOLDS(dot, "same");
+    free(info);
+    free(dot);
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        refuses(run("graphtool %s", runs[i]), "test.same: an op of the program that made the model, which is "
+                                              "not defined here (weft_define_op): it can be shown, not run");
+}
+
 TEST(ops_are_listed_for_people_and_machines) {
     ends(run("graphtool ops --json"), 0);
     json_t *ops = json_out("out");
@@ -389,13 +432,23 @@ TEST(ops_are_listed_for_people_and_machines) {
     ends(run("graphtool ops | grep -q cross_entropy"), 0);
 }
 
-SUITE("tools",
-      {T(help_tells_options_and_an_example), T(help_fits_a_terminal), T(a_plan_fits_the_terminal),
-       T(wrong_use_is_one_line_and_exit_2), T(the_instruction_set_is_that_of_the_option_or_of_the_variable),
-       T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
-       T(a_batch_norm_is_called_so_in_every_graph), T(big_models_have_as_many_parameters_as_in_pytorch),
-       T(unknown_names_are_told_with_the_nearest), T(a_file_of_pytorch_says_what_it_is),
-       T(errors_are_json_where_output_is), T(colours_are_for_terminals_that_want_them),
-       T(dashes_and_names_say_where_and_what), T(plans_show_their_flow),
-       T(layers_count_what_a_forward_computes), T(subgraphs_are_those_of_weft_ddp),
-       T(info_says_how_many_subgraphs_a_model_became), T(ops_are_listed_for_people_and_machines)})
+SUITE("tools", {T(help_tells_options_and_an_example),
+                T(help_fits_a_terminal),
+                T(a_plan_fits_the_terminal),
+                T(wrong_use_is_one_line_and_exit_2),
+                T(the_instruction_set_is_that_of_the_option_or_of_the_variable),
+                T(outputs_that_cannot_be_written_leave_nothing),
+                T(zoo_lists_and_writes_its_models),
+                T(a_batch_norm_is_called_so_in_every_graph),
+                T(big_models_have_as_many_parameters_as_in_pytorch),
+                T(unknown_names_are_told_with_the_nearest),
+                T(a_file_of_pytorch_says_what_it_is),
+                T(errors_are_json_where_output_is),
+                T(colours_are_for_terminals_that_want_them),
+                T(dashes_and_names_say_where_and_what),
+                T(plans_show_their_flow),
+                T(layers_count_what_a_forward_computes),
+                T(subgraphs_are_those_of_weft_ddp),
+                T(info_says_how_many_subgraphs_a_model_became),
+                T(a_model_with_ops_of_its_program_is_shown_and_not_run),
+                T(ops_are_listed_for_people_and_machines)})

@@ -167,7 +167,7 @@ static bool is_printed(const option_row *row, const options *o) {
 static json_t *all_json(const options *o) {
     static const char *const origins[] = {
         [ORIGIN_LINE] = "command line", [ORIGIN_DIR] = "work-dir", [ORIGIN_VARIABLE] = "variable WEFT_ISA"};
-    weft_model *m = tool_got(weft_load(o->model, NULL, &tool_why));
+    weft_model *m = tool_got(weft_load(o->model, &tool_shows, &tool_why));
     json_t *all = json_object(), *from = json_object();
     json_object_set_new(all, "command", json_string(o->command->name));
     json_object_set_new(all, "model", json_string(o->model));

@@ -6,6 +6,7 @@
 #include "tools/graphtool/model/optimizers.h"
 #include "tools/graphtool/ranks/world.h"
 
+#include "graph/core/own_op.h"
 #include "graph/settings/flow.h"
 #include "runtime/options.h"
 #include "runtime/plan/compile_fields.h"
@@ -44,6 +45,9 @@ static void check_graph_name(const weft_model *m, const options *o) {
     names_refuse(&known, "%s: the model has no graph '%s'", o->model, o->graph);
 }
 
+/* Ops of a program are shown, though their functions are not here. */
+const weft_env tool_shows = {.ops = &own_ops_shown};
+
 static void free_model(void *m) {
     weft_model_free(m);
 }
@@ -55,7 +59,7 @@ weft_model *tool_keep_model(weft_model *m) {
 /* Options without effect on this model are rejected here, before anything is compiled. --flow names a flow of
  * the model, or is one. */
 weft_model *tool_load(const options *o) {
-    weft_model *m = tool_keep_model(tool_got(weft_load(o->model, NULL, &tool_why)));
+    weft_model *m = tool_keep_model(tool_got(weft_load(o->model, &tool_shows, &tool_why)));
     tool_check_flow(m, o->flow);
     check_graph_name(m, o);
     apply_ddp(m, &o->ddp);

@@ -10,6 +10,8 @@
 /* Loads o->model with --ddp, --flow and what is said of optimizers applied, except for schedules. It is kept
  * until the end, as are plans and trainers. */
 weft_model *tool_load(const options *o);
+/* What it loads with. */
+extern const weft_env tool_shows;
 weft_model *tool_keep_model(weft_model *m);
 /* The flow to compile for: that of --flow, or "train" for a command that is for a flow; NULL: all graphs, as
  * where a model that is only shown does not train. */
