@@ -101,6 +101,9 @@ weft_status weft_plan_fits(const weft_plan *plan, const weft_fit_options *option
     if (!options) options = &none;
     if (reserved_check(options->reserved, sizeof options->reserved, "weft_fit_options", error))
         return WEFT_ARGUMENT;
+    const weft_fit_words *words = options->words;
+    if (words && reserved_check(words->reserved, sizeof words->reserved, "weft_fit_words", error))
+        return WEFT_ARGUMENT;
     attempt a = {.plan = plan, .of = options, .words = words_of(options->words)};
     char what[120];
     snprintf(what, sizeof what, "model %.80s", weft_model_name(plan->model));

@@ -225,11 +225,21 @@ static bool set_scopes(weft_plan *plan, const weft_ddp_options *options) {
     return true;
 }
 
+static bool is_of_today(weft_plan *plan, const uint64_t *reserved, size_t bytes, const char *what) {
+    weft_error error;
+    return !reserved_check(reserved, bytes, what, &error) || fail(plan, error.status, error.text);
+}
+
 static bool set_subgraphs(weft_plan *plan, const weft_distribution *by) {
     if (by->n_subgraphs < 0 || (by->n_subgraphs && !by->subgraphs))
         return fail(plan, WEFT_ARGUMENT, "it says a number of subgraphs, and has no list of them");
-    for (int i = 0; i < by->n_subgraphs; i++)
-        if (!by->subgraphs[i].path) return fail(plan, WEFT_ARGUMENT, "a subgraph of it has no path");
+    for (int i = 0; i < by->n_subgraphs; i++) {
+        const weft_strategy_subgraph *s = &by->subgraphs[i];
+        if (!s->path) return fail(plan, WEFT_ARGUMENT, "a subgraph of it has no path");
+        if (!is_of_today(plan, s->reserved, sizeof s->reserved, "weft_strategy_subgraph") ||
+            !is_of_today(plan, s->options.reserved, sizeof s->options.reserved, "weft_ddp_options"))
+            return false;
+    }
     for (int i = 0; i < by->n_subgraphs; i++) {
         const weft_strategy_subgraph *s = &by->subgraphs[i];
         const char *path = strcmp(s->path, "/") ? s->path : "";
@@ -293,8 +303,10 @@ bool strategy_choose(weft_plan *plan, const weft_compile_options *o) {
     if (!(into->text = arena_copy(&plan->model->arena, text))) return false;
     if (!strategy_parse(text, &plan->model->arena, parts, why)) return *why && fail(plan, WEFT_ARGUMENT, why);
     const weft_strategy *s = find_strategy(plan, parts->name, own);
-    if (!s || !ask(plan, s, parts, &by) || !decide_all(plan, o, &by) || !set_subgraphs(plan, &by) ||
-        !set_cuts(plan, &by))
+    if (!s || !is_of_today(plan, s->reserved, sizeof s->reserved, "weft_strategy") ||
+        !ask(plan, s, parts, &by) ||
+        !is_of_today(plan, by.reserved, sizeof by.reserved, "weft_distribution") ||
+        !decide_all(plan, o, &by) || !set_subgraphs(plan, &by) || !set_cuts(plan, &by))
         return false;
     into->gradient = by.gradient;
     if (s != own) return true;
@@ -314,6 +326,7 @@ weft_comm *weft_strategy_connect(const weft_strategy *s, const weft_launch *laun
     weft_launch found;
     if (!launch && weft_launch_read(NULL, environ, &found, error)) return NULL;
     if (!launch) launch = &found;
+    if (reserved_check(launch->reserved, sizeof launch->reserved, "weft_launch", error)) return NULL;
     if (s && s->connect) return s->connect(launch, options, error);
     if (launch->world <= 1) return weft_comm_self(options, error);
     error_set(error, WEFT_ARGUMENT,

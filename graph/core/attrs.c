@@ -1,6 +1,7 @@
 /* attrs.c - attributes of ops by their tables: checks, compares, hashes, prints and parses the fields of a
  * struct that op->attrs describes. A field that is not given parses as zero; fields that are zero are not
  * printed, except for kinds DTYPE and KEY. */
+#include "graph/core/own_op.h"
 #include "graph/core/error.h"
 #include "graph/core/nearest.h"
 #include "graph/core/op.h"
@@ -214,6 +215,7 @@ static void string_write(text *t, const char *string) {
 
 /* DTYPE and KEY are always set: 0 is a valid type, and a key of 0 a stream. */
 bool attr_is_set(const op_attr *f, const void *attrs) {
+    if (f->always) return true;
     switch (f->kind) {
     case ATTR_INT:
         return ATTR_FIELD(int64_t, attrs, f) != 0;
@@ -399,6 +401,7 @@ static void say_unreadable(const weft_op *op, const op_attr *f, char first, char
 
 bool attrs_parse(const char **at, const weft_op *op, void *attrs, arena *a, char why[200]) {
     memset(attrs, 0, op->attrs_bytes);
+    if (op->own) own_defaults(op->own, attrs);
     return attrs_change(at, " ", op, attrs, a, why);
 }
 

@@ -35,6 +35,9 @@ weft_model *model_new(const char *name, const weft_env *env, const op_catalog *c
     }
     if (!name_is_valid(name))
         model_fail(m, NULL, WEFT_NAME, "model name '%s': letters, digits, '_', '-' and '.' only", SHOW(name));
+    weft_error why;
+    if (env && reserved_check(env->reserved, sizeof env->reserved, "weft_env", &why))
+        model_fail(m, NULL, why.status, "%s", why.text);
     return m;
 }
 

@@ -50,6 +50,7 @@ typedef struct op_attr {
     size_t offset;            /* in the op's attribute struct */
     int64_t min, max;         /* both 0: any */
     const char *const *words; /* ATTR_INT: names of 0, 1, ... in text, NULL ends; NULL: printed as numbers */
+    bool always;              /* written when it is 0, too, which is not its default */
 } op_attr;
 /* The field of an attribute struct that `f` describes, as an lvalue of `type`. */
 #define ATTR_FIELD(type, attrs, f) (*(type *)((char *)(attrs) + (f)->offset))

@@ -80,6 +80,8 @@ typedef struct built {
     const weft_node *last; /* the node before the new ones */
     graph_output **outputs;
     const scope_entry *scope;
+    weft_graph **graphs;
+    int variables;
 } built;
 
 static bool calls_are_fine(weft_node *n, const built *was) {
@@ -91,6 +93,9 @@ static bool calls_are_fine(weft_node *n, const built *was) {
                              "%s: its gradient calls %s: it may not name inputs and parameters, draw, train "
                              "or differentiate",
                              n->op->name, k->op->name);
+    if (g->model->graphs_end != was->graphs || g->model->n_variables != was->variables)
+        return node_fail(g->model, n, WEFT_ARGUMENT, "%s: its gradient makes a graph or a parameter",
+                         n->op->name);
     if (g->outputs_end != was->outputs)
         return node_fail(g->model, n, WEFT_ARGUMENT, "%s: its gradient names an output", n->op->name);
     return g->scope == was->scope ||
@@ -109,7 +114,8 @@ void own_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, wef
     const own_attrs *a = n->attrs;
     weft_graph *g = n->graph;
     weft_error *e = &g->model->error;
-    built was = {g->cursor ? g->cursor : g->last, g->outputs_end, g->scope};
+    built was = {g->cursor ? g->cursor : g->last, g->outputs_end, g->scope, g->model->graphs_end,
+                 g->model->n_variables};
     weft_op_gradient v = {.reals = a->reals, .integers = a->integers, .context = is->context};
     for (int i = 0; i < n->n_in; i++) {
         v.operands[i] = n->in[i];
@@ -177,31 +183,39 @@ static void *number_at(weft_graph *g, const weft_op *op, own_attrs *a, const cha
                       kind == ATTR_REAL ? "number" : "whole number", SHOW(name));
 }
 
+static bool said_twice(weft_graph *g, const own_op *o, const char *name) {
+    return graph_fail(g, WEFT_ARGUMENT, "%s: the call gives %s twice", o->op.name, SHOW(name));
+}
+
 /* The numbers of a call: its own, or else the definition's. */
 static bool numbers_take(weft_graph *g, const own_op *o, const weft_op_numbers *given, own_attrs *a) {
     static const weft_op_numbers nothing = {0};
-    const weft_op_numbers *own = &o->is.numbers;
     if (!given) given = &nothing;
-    for (int i = 0; i < WEFT_MAX_OP_NUMBERS; i++) {
-        a->reals[i] = own->reals[i].name ? own->reals[i].value : 0;
-        a->integers[i] = own->integers[i].name ? own->integers[i].value : 0;
-    }
+    *a = (own_attrs){0};
+    own_defaults(o, a);
     for (int i = 0; i < WEFT_MAX_OP_NUMBERS && given->reals[i].name; i++) {
         double *at = number_at(g, &o->op, a, given->reals[i].name, ATTR_REAL);
+        for (int k = 0; at && k < i; k++)
+            if (!strcmp(given->reals[k].name, given->reals[i].name))
+                return said_twice(g, o, given->reals[i].name);
         if (!at) return false;
         *at = given->reals[i].value;
     }
     for (int i = 0; i < WEFT_MAX_OP_NUMBERS && given->integers[i].name; i++) {
         int64_t *at = number_at(g, &o->op, a, given->integers[i].name, ATTR_INT);
+        for (int k = 0; at && k < i; k++)
+            if (!strcmp(given->integers[k].name, given->integers[i].name))
+                return said_twice(g, o, given->integers[i].name);
         if (!at) return false;
         *at = given->integers[i].value;
     }
     return true;
 }
 
-/* The graph of the first operand that is there. */
+/* The first operand that is there: with a number of operands that is wrong the first of all. */
 static weft_value *first_of(int n, weft_value *const *operands) {
     int i = 0;
+    if (n < 1) return operands ? operands[0] : NULL;
     while (operands && i < n && !operands[i]) i++;
     return operands && i < n ? operands[i] : NULL;
 }

@@ -16,6 +16,7 @@
 
 weft_op_set *weft_op_set_new(const weft_env *env, weft_error *error) {
     if (error) *error = (weft_error){0};
+    if (env && reserved_check(env->reserved, sizeof env->reserved, "weft_env", error)) return NULL;
     weft_op_set *set = mem_new(env, sizeof *set);
     if (!set) return error_memory(error, "weft_op_set_new"), NULL;
     if (env) set->env = *env;
@@ -75,8 +76,8 @@ static bool op_name_is_valid(const char *name) {
 }
 
 static bool number_name_is_valid(const char *name) {
-    size_t n = strspn(name, LETTERS DIGITS);
-    return n && n <= OWN_NAME && !name[n];
+    const char *at = name;
+    return word_pass(&at) && !*at && at - name <= OWN_NAME;
 }
 
 /* What a definition is checked and kept by. */
@@ -93,13 +94,14 @@ static bool number_add(defining *d, const char **name, attr_kind kind, size_t of
     bool is_new = !attr_find(&d->o->op, *name, strlen(*name));
     if (!number_name_is_valid(*name) || !is_new) {
         error_set(d->error, WEFT_ARGUMENT,
-                  "weft_define_op: %s: number '%s': 1 to %d letters, digits, '_', and no two alike", op,
-                  SHOW(*name), OWN_NAME);
+                  "weft_define_op: %s: number '%s': a letter, then letters, digits, '_', up to %d of them, "
+                  "and no two alike",
+                  op, SHOW(*name), OWN_NAME);
         return false;
     }
     *name = arena_copy(&d->set->arena, *name);
     if (!*name) return error_memory(d->error, op), false;
-    d->o->attrs[d->n_attrs++] = (op_attr){.name = *name, .kind = kind, .offset = offset};
+    d->o->attrs[d->n_attrs++] = (op_attr){.name = *name, .kind = kind, .offset = offset, .always = true};
     return true;
 }
 
@@ -181,6 +183,14 @@ weft_status weft_define_op(weft_op_set *set, const weft_op_definition *definitio
     return WEFT_OK;
 }
 
+void own_defaults(const own_op *o, void *attrs) {
+    const weft_op_numbers *n = &o->is.numbers;
+    own_attrs *a = attrs;
+    for (int i = 0; i < WEFT_MAX_OP_NUMBERS && n->reals[i].name; i++) a->reals[i] = n->reals[i].value;
+    for (int i = 0; i < WEFT_MAX_OP_NUMBERS && n->integers[i].name; i++)
+        a->integers[i] = n->integers[i].value;
+}
+
 /* ---- ops that nobody defines ---- */
 
 const weft_op_set own_ops_shown = {.shows_others = true};
@@ -213,8 +223,10 @@ const weft_op *own_stand_in(weft_model *m, const char *name, int n_operands, con
     bool has_memory = copy;
     int n = 0;
     for (; has_memory && attrs[n].name; n++) {
-        o->attrs[n] =
-            (op_attr){arena_copy(&m->arena, attrs[n].name), attrs[n].kind, (size_t)n * sizeof(double)};
+        o->attrs[n] = (op_attr){.name = arena_copy(&m->arena, attrs[n].name),
+                                .kind = attrs[n].kind,
+                                .offset = (size_t)n * sizeof(double),
+                                .always = true};
         has_memory = o->attrs[n].name;
     }
     if (!has_memory) return model_fail(m, NULL, WEFT_MEMORY, "%s: out of memory", name);

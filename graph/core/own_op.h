@@ -35,6 +35,10 @@ typedef struct own_attrs {
     int64_t integers[WEFT_MAX_OP_NUMBERS];
 } own_attrs;
 
+/* The numbers of the definition into attributes that are zeros: what a call, a text or a file does not say.
+ * */
+void own_defaults(const own_op *o, void *attrs);
+
 enum { OWN_NAME = 40 /* most characters of the name of an op, or of a number */ };
 
 /* What a weft_op of a definition has for functions (graph/core/own_call.c). */

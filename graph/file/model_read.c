@@ -331,6 +331,7 @@ static weft_node *call_make(loader *l, const weft_op *op, const Weft__Call *call
     void *attrs = arena_new(&m->arena, op->attrs_bytes + 1);
     tensor_type types[OP_MAX_OUT];
     if (!scope || !in || !attrs) return no_memory(l), NULL;
+    if (op->own) own_defaults(op->own, attrs);
     if (!types_load(l, call, types) || !operands_load(l, call, number, in) ||
         !attributes_load(l, op, call->n_attributes, call->attributes, attrs) ||
         !variable_is_new(l, op, attrs))

@@ -27,7 +27,7 @@ extern "C" {
 
 /** A true 0 in real numbers whose 0 means their default. */
 #define WEFT_ZERO (-1e-300)
-/** None, never or no end in integers whose 0 means their default; what it is, a field says. */
+/** In integers whose 0 means their default: none, never or no limit. Each field says which. */
 #define WEFT_NONE (-1)
 
 /** The C type of a field, and which values it may have. */

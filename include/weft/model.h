@@ -267,10 +267,10 @@ WEFT_API bool weft_model_parameter(const weft_model *model, const char *pattern,
                                    weft_parameter_info *info);
 /** The parameter or state that was made under `path`, in any graph and scope: the value at this place. */
 WEFT_API weft_value *weft_value_of(weft_graph *graph, const char *path);
-/** What a scope passes on: the last value that nodes outside of scope `path` read ("encoder/layer1", as the
- * output of a module in PyTorch), or, where no scope has this path, the last result of an op in a scope:
- * "encoder/layer1/relu". Gradients do not count. NULL: there is no such value. To look into a model that was
- * loaded, make it an output before compiling:
+/** What a scope passes on: the last value in scope `path` that nodes outside of it read or that is an
+ * output ("encoder/layer1", as the output of a module in PyTorch). Where there is none, the last result of
+ * an op in a scope: "encoder/layer1/relu". Gradients do not count. NULL: there is no such value. To look
+ * into a model that was loaded, make it an output before compiling:
  *
  *     weft_output(weft_graph_value(graph, "encoder/layer1"), "layer1"); */
 WEFT_API weft_value *weft_graph_value(weft_graph *graph, const char *path);
@@ -333,7 +333,7 @@ WEFT_API weft_value *weft_node_operand(const weft_node *node, int index);
 WEFT_API weft_value *weft_node_result(const weft_node *node, int index);
 /** The node whose result a value is. */
 WEFT_API const weft_node *weft_value_node(const weft_value *value);
-/** Its attributes as in dumps: "axis=1 keepdim"; "" without any. Free it with weft_text_free(). NULL when
+/** Its attributes as in dumps: "axes=1 keep=1"; "" without any. Free it with weft_text_free(). NULL when
  * memory is out. */
 WEFT_API char *weft_node_attributes(const weft_node *node);
 

@@ -2,11 +2,12 @@
  * op.h - an op of your own: its shapes, its gradient and its kernel are functions of your program.
  *
  * Definitions belong to a weft_op_set, which weft_env.ops gives to the models that use them: those that
- * weft_model_new_in() makes, and those that weft_load() and weft_model_parse() read. A model's file holds the
- * calls of the op, its name and its numbers, but not your functions, so a program defines the op before it
- * loads the model. That is why definitions do not belong to a model; and a set instead of one list for the
- * process means that no call takes a lock, and that two libraries in one program may define an op alike.
- * graphtool has no ops but Weft's: it shows a model with others (info, dot), and says that it cannot run it.
+ * weft_model_new_in() makes, and those that weft_load() and weft_model_parse() read. A model's file holds
+ * the calls of the op, its name and its numbers, but not your functions, so a program defines the op before
+ * it loads the model. That is why definitions do not belong to a model; and a set instead of one list for
+ * the process means that no call takes a lock, and that two libraries in one program may each define an op
+ * of the same name. graphtool has no ops but Weft's: it shows a model with others (info, dot), and says
+ * that it cannot run it.
  *
  *     weft_op_set *ops = weft_op_set_new(NULL, &error);
  *     weft_define_op(ops, &(weft_op_definition){.name = "lab.shrink", .n_operands = 1, .kernel = shrink,
@@ -109,7 +110,7 @@ typedef struct weft_op_run {
     const double *reals;                           /**< in the order of the definition */
     const int64_t *integers;                       /**< in the order of the definition */
     void *context;                                 /**< of the definition */
-    int threads;                                   /**< so many the kernel may use; it is called on one */
+    int threads;           /**< that the kernel may use; by the bytes of its tensors */
     char why[WEFT_OP_WHY]; /**< for a kernel to fill before it returns another status than WEFT_OK */
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_op_run;

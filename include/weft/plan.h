@@ -94,7 +94,8 @@ typedef struct weft_compile_options {
      * (weft_model_strategy()); where it has none, the options alone decide. */
     const char *strategy;
     /** A strategy that is not one of Weft's, which `strategy` or the model's text then names. Where neither
-     * does, it is used without keys. The structure is copied; what it points to outlives the plan. */
+     * does, it is used without keys. The structure is copied; what it points to outlives the plan and its
+     * sessions. */
     const struct weft_strategy *own_strategy;
     /** weft_session_open_on() checks that the ranks' first values are equal, instead of making them equal. */
     bool check_equal;
@@ -131,7 +132,7 @@ WEFT_API const weft_field *weft_compile_fields(void);
  * `options` may be NULL. Free the plan with weft_plan_free(). */
 WEFT_API weft_plan *weft_compile(const weft_model *model, const weft_compile_options *options,
                                  weft_error *error);
-/** Frees a plan that no session uses any more. NULL is fine. */
+/** Frees a plan; sessions that are open hold it until they close. NULL is fine. */
 WEFT_API void weft_plan_free(weft_plan *plan);
 
 /** The length of WEFT_BATCH in a plan: that of the options, or the model's default. */

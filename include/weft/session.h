@@ -27,7 +27,7 @@ typedef struct weft_session weft_session;
 /** Makes a store for the plan's model, with every value at its initial one (by seed and path). NULL on
  * failure. */
 WEFT_API weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *error);
-/** Frees a store after its sessions are closed. NULL is fine. */
+/** Frees a store; sessions that are open hold it until they close. NULL is fine. */
 WEFT_API void weft_store_free(weft_store *store);
 
 /** Copies a parameter or state out of the store, row-major, in its own type. `bytes` must be exact.
@@ -90,7 +90,7 @@ WEFT_API weft_status weft_store_set_epoch(weft_store *store, int64_t epoch, weft
  * @{ */
 
 /** Opens a session: allocates the arena, builds kernels. It holds plan and store, which may be freed before
- * it is closed. NULL on failure. */
+ * it is closed; the set of ops of the program (weft_env.ops) must outlive it. NULL on failure. */
 WEFT_API weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error);
 /** Opens a session of one rank of a world. All ranks call it, with plans of one model and options.world =
  * comm->world. `comm` must outlive the session. Runs of graphs that train are then collective. NULL on

@@ -20,7 +20,9 @@ extern "C" {
 /** Structures that a later version may give fields end with so many words `reserved`. A new field takes the
  * place of one, so sizes and offsets stay: a program that was compiled with older headers runs with a newer
  * library, and finds zeros in what it does not know. A caller leaves them 0, as all that it does not set; a
- * call that finds another value is WEFT_ARGUMENT, since the program wants what this library does not have. */
+ * call that finds another value is WEFT_ARGUMENT, since the program wants what this library does not have.
+ * They are not looked at in what the library itself fills, and in tables of functions (weft_io,
+ * weft_allocator, weft_comm_calls, struct weft_comm), of which it calls those that it knows. */
 #define WEFT_RESERVED 8
 
 /** Each status once, with the sentence that a user reads. The numbers are stable. */

@@ -132,7 +132,7 @@ typedef struct weft_trainer_checkpoints {
     const char *best;   /**< metric of the validation: each best one so far is saved, and the best stays */
     bool max;           /**< that metric should grow; else it should fall */
     /** So many in a row that cannot be written end the training as weft_trainer_stop() does, after one more
-     * try, and weft_trainer_check() says why; 0: 3; WEFT_NONE: no end of them. */
+     * try, and weft_trainer_check() says why; 0: 3; WEFT_NONE: it continues without them. */
     int most_failures;
     /** Resume from a checkpoint ("run/step-00000100"), from the newest one of a folder that is whole ("run"),
      * or, where it has none, begin ("auto": the newest of `folder`). NULL: begin; WEFT_ORDER where

@@ -37,11 +37,13 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     weft_node *back = dout[0] ? node_new(n->graph, &weft_op_batch_norm_backward, 5, in, NULL) : NULL;
     for (int i = 0; back && i < 3; i++)
         if (wanted[i]) din[i] = &back->out[i];
-    /* mean and rstd have gradients where batch_norm_backward is differentiated; the unbiased variance only
-     * goes into the running one. */
+    /* mean and rstd have gradients where batch_norm_backward is differentiated, mean and the unbiased
+     * variance where the program reads them */
     norm_parts of = {.x = in[1], .mean = in[3], .rstd = in[4]};
     norm_axes axes = batch_norm_axes(of.x);
-    if (wanted[0]) din[0] = norm_statistics_gradient(&of, &axes, din[0], dout[1], dout[2]);
+    if (!wanted[0]) return;
+    din[0] = norm_statistics_gradient(&of, &axes, din[0], dout[1], dout[2]);
+    din[0] = norm_variance_gradient(&of, &axes, din[0], dout[3]);
 }
 
 static weft_status reference(const kernel_call *c) {

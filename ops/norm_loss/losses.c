@@ -51,6 +51,8 @@ bool loss_options(weft_loss *into, const char *loss, weft_value *x, const weft_l
     const char *name = excess(into, has);
     if (!value_reserved(x, loss, into->reserved, sizeof into->reserved)) return false;
     if (name) return value_fail(x, WEFT_ARGUMENT, "%s: this loss has no option %s", loss, name);
+    if (!isfinite(into->margin))
+        return value_fail(x, WEFT_ARGUMENT, "%s: margin=%g: it must be finite", loss, into->margin);
     if ((int)into->reduction >= WEFT_LOSS_MEAN && into->reduction <= WEFT_LOSS_BATCHMEAN) return true;
     return value_fail(x, WEFT_ARGUMENT, "%s: reduction=%d: it must be one of WEFT_LOSS_MEAN, ...", loss,
                       (int)into->reduction);
@@ -204,24 +206,15 @@ weft_value *weft_kl_div(weft_value *x, weft_value *target, const weft_loss *opti
 
 /* ---- margins ---- */
 
-static bool margin_of(const char *loss, const weft_value *x, const weft_loss *o, double otherwise,
-                      double *margin) {
-    *margin = option_number(o->margin, otherwise);
-    return isfinite(*margin) ||
-           value_fail(x, WEFT_ARGUMENT, "%s: margin=%g: it must be finite", loss, o->margin);
-}
-
 /* torch.nn.functional.hinge_embedding_loss: x where the target is 1, max(margin - x, 0) where it is -1. */
 weft_value *weft_hinge_embedding(weft_value *x, weft_value *target, const weft_loss *options) {
     weft_loss o;
-    double margin;
     if (!loss_fits("hinge_embedding", x, target) ||
-        !loss_options(&o, "hinge_embedding", x, options, LOSS_MARGIN) ||
-        !margin_of("hinge_embedding", x, &o, 1, &margin))
+        !loss_options(&o, "hinge_embedding", x, options, LOSS_MARGIN))
         return NULL;
     weft_value *zero = loss_constant(x, 0), *one = loss_constant(target, 1),
                *minus = loss_constant(target, -1);
-    weft_value *hinge = weft_relu(weft_offset(weft_neg(x), margin));
+    weft_value *hinge = weft_relu(weft_offset(weft_neg(x), option_number(o.margin, 1)));
     weft_value *is_one = weft_equal(target, one), *is_minus = weft_equal(target, minus);
     weft_value *apart = weft_where(is_one, zero, hinge), *near = weft_where(is_minus, zero, x);
     return loss_reduce(weft_add(apart, near), o.reduction);
@@ -230,11 +223,9 @@ weft_value *weft_hinge_embedding(weft_value *x, weft_value *target, const weft_l
 /* torch.nn.functional.margin_ranking_loss: max(-target (a - b) + margin, 0). */
 weft_value *weft_margin_ranking(weft_value *a, weft_value *b, weft_value *target, const weft_loss *options) {
     weft_loss o;
-    double margin;
     if (!loss_fits("margin_ranking", a, b) || !loss_fits("margin_ranking", a, target) ||
-        !loss_options(&o, "margin_ranking", a, options, LOSS_MARGIN) ||
-        !margin_of("margin_ranking", a, &o, 0, &margin))
+        !loss_options(&o, "margin_ranking", a, options, LOSS_MARGIN))
         return NULL;
     weft_value *order = weft_mul(weft_sub(b, a), target);
-    return loss_reduce(weft_relu(weft_offset(order, margin)), o.reduction);
+    return loss_reduce(weft_relu(weft_offset(order, option_number(o.margin, 0))), o.reduction);
 }

@@ -40,6 +40,9 @@ typedef struct norm_parts {
     bool weight_is_row; /* w has a number for each element of a row; else for each statistic */
 } norm_parts;
 
+/* norm_gradient.c: dx, and what flows through the unbiased variance of batch_norm; NULL: nothing does. */
+weft_value *norm_variance_gradient(const norm_parts *of, const norm_axes *axes, weft_value *dx,
+                                   weft_value *dvariance);
 /* norm_gradient.c: the gradient of a norm's backward op, whose results dx, dw, db have the gradients
  * dout[0 .. 3). */
 void norm_backward_gradient(const norm_parts *of, const norm_axes *axes, weft_value *const *dout,

@@ -84,6 +84,18 @@ void norm_backward_gradient(const norm_parts *of, const norm_axes *axes, weft_va
     into->rstd = shaped(sum_over(plus(gu, vx), axes), &of->rstd->type);
 }
 
+/* dx, and what flows through the unbiased variance: 2 (x - mean) / (n - 1). */
+weft_value *norm_variance_gradient(const norm_parts *of, const norm_axes *axes, weft_value *dx,
+                                   weft_value *dvariance) {
+    if (!dvariance) return dx;
+    of->x->node->graph->building_f32 = true;
+    tensor_type kept = kept_type(of->x, axes);
+    double n = (double)type_elements(&of->x->type) / (double)type_elements(&kept);
+    weft_value *by_channel = shaped(wide(dvariance), &kept), *centered = centered_of(of, &kept);
+    weft_value *each = times(by_channel, centered);
+    return plus(dx, as_operand(weft_scale(each, 2 / (n - 1)), of->x));
+}
+
 /* mean = sum of x / n; rstd = (mean of (x - mean)^2 + eps)^(-1/2), so drstd / dx = -rstd^3 (x - mean) / n. */
 weft_value *norm_statistics_gradient(const norm_parts *of, const norm_axes *axes, weft_value *dx,
                                      weft_value *dmean, weft_value *drstd) {

@@ -318,6 +318,10 @@ weft_loader *weft_loader_new(int n, const weft_source *const *sources, const wef
         return kit_fail(error, WEFT_ARGUMENT,
                         "loader: at least one source and a batch of at least 1 are needed"),
                NULL;
+    for (int i = 0; i < n; i++)
+        if (sources[i] &&
+            weft_reserved_check(sources[i]->reserved, sizeof sources[i]->reserved, "weft_source", error))
+            return NULL;
     if (weft_fields_check(fields, options, "loader", error) || check_part(options, error) ||
         check_reading(options, error))
         return NULL;

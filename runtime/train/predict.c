@@ -47,6 +47,7 @@ static weft_status collect(sweep *s, weft_store *store, char *into, weft_error *
 weft_status prediction_open(sweep *s, const weft_trainer *t, const char *graph, const char *output,
                             const weft_dataset *data, weft_error *error) {
     weft_dataset none = {0};
+    if (data && dataset_check(data, "data: n", error)) return error->status;
     sweep_options of = {.graph = graph ? graph : "predict",
                         .data = data ? data : &none,
                         .output = output ? output : "",

@@ -11,7 +11,7 @@ static weft_status check_list(int n, const void *list, const char *field, const 
     return kit_fail(error, WEFT_ARGUMENT, "trainer: %s is %d without as many %s", field, n, what);
 }
 
-static weft_status check_dataset(const weft_dataset *d, const char *field, weft_error *error) {
+weft_status dataset_check(const weft_dataset *d, const char *field, weft_error *error) {
     if (weft_reserved_check(d->reserved, sizeof d->reserved, "weft_dataset", error) ||
         check_list(d->n, d->sources, field, "sources", error))
         return error->status;
@@ -57,8 +57,8 @@ static weft_status check_options(const weft_trainer_options *o, weft_error *erro
                     weft_fields_check(weft_trainer_checkpoints_fields(), c, "trainer: checkpoints", error) ||
                     check_list(c->n_rates, c->rates, "checkpoints: n_rates", "rates", error) ||
                     check_hooks(o, error) || check_evaluators(o, error) ||
-                    check_dataset(&o->train, "train: n", error) || check_dataset(&o->val, "val: n", error) ||
-                    check_dataset(&o->test, "test: n", error);
+                    dataset_check(&o->train, "train: n", error) || dataset_check(&o->val, "val: n", error) ||
+                    dataset_check(&o->test, "test: n", error);
     return is_wrong ? error->status : WEFT_OK;
 }
 

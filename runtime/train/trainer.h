@@ -417,6 +417,7 @@ int64_t log_epoch(const weft_trainer *t);
 void trainer_log(const weft_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* WEFT_ORDER when the trainer is for an evaluation; the second one, too, within a hook or
  * options.train_step. */
+weft_status dataset_check(const weft_dataset *data, const char *field, weft_error *error);
 weft_status trainer_check_trains(const weft_trainer *t, weft_error *error);
 weft_status trainer_check_outside(const weft_trainer *t, const char *call, weft_error *error);
 /* Passes an error of this rank to the others, whose collectives fail with its text. */
@@ -424,8 +425,8 @@ weft_status trainer_tell(const weft_trainer *t, weft_status status, const weft_e
 
 /* ---- evaluate.c ---- */
 
-/* Saves the weights that validations read, without training state: averages where optimizers keep some
- *. Collective. */
+/* Saves the weights that validations read, without training state: averages where optimizers keep some.
+ * Collective. */
 weft_status trainer_save_validated(weft_trainer *t, const char *path, weft_error *error);
 /* Puts averages in the place of parameters, where optimizers keep some; *done: they were not there before.
  * The second puts parameters back, also after an error of this rank, `before`, which it returns: with ZeRO

@@ -435,6 +435,35 @@ TEST(a_model_that_was_read_trains_to_the_same_bits) {
     }
 }
 
+/* A number of 0, and of -0, is in texts and files; one that the definition has got since is its default. */
+TEST(numbers_of_zero_are_kept_and_new_ones_are_the_default) {
+    for (int is_text = 0; is_text < 2; is_text++) {
+        weft_error e = {0};
+        weft_op_set *older = weft_op_set_new(NULL, &e), *newer = weft_op_set_new(NULL, &e);
+        weft_op_definition d = {.name = "test.grown", .n_operands = 1, .kernel = cube};
+        d.numbers = (weft_op_numbers){{{"a", 0.5}}, {{"i", 3}}, {0}};
+        CHECK_SAYS(!weft_define_op(older, &d, &e), "%s", e.text);
+        d.numbers = (weft_op_numbers){{{"a", 0.5}, {"b", 0.7}}, {{"i", 3}, {"j", 4}}, {0}};
+        CHECK_SAYS(!weft_define_op(newer, &d, &e), "%s", e.text);
+        weft_env env = {.ops = older}, other = {.ops = newer};
+        weft_model *m = weft_model_new_in("m", &env);
+        weft_value *x = weft_input(weft_graph_new(m, "g", WEFT_EVAL), "x", WEFT_F32, WEFT_SHAPE(3));
+        const weft_op_numbers zeros = {{{"a", -0.0}}, {{"i", 0}}, {0}};
+        weft_output(weft_call_op("test.grown", 1, &x, &zeros), "y");
+        weft_model *copy = again(m, &other, is_text, &e);
+        if (CHECK_SAYS(copy != NULL, "%s", e.text)) {
+            const weft_graph *g = weft_model_graph(copy, 0);
+            char *text = weft_node_attributes(weft_graph_node(g, weft_graph_node(g, NULL)));
+            CHECK_TEXT(text, "a=-0 b=0.7 i=0 j=4");
+            weft_text_free(text);
+        }
+        weft_model_free(copy);
+        weft_model_free(m);
+        weft_op_set_free(older);
+        weft_op_set_free(newer);
+    }
+}
+
 /* Steps [from, to) on data by their numbers. */
 static void steps_run(ran *r, int from, int to, float *loss, weft_error *e) {
     for (int step = from; step < to && !e->status; step++) {
@@ -676,6 +705,10 @@ TEST(what_definitions_may_not_be) {
         {{.name = "a.b", .numbers = {LATER}, GOOD}, WEFT_ARGUMENT, "weft_op_numbers: words of `reserved`"},
         {{.name = "a.b", .numbers = {{{"", 1}}, {{0}}}, GOOD}, WEFT_ARGUMENT, "a.b: number ''"},
         {{.name = "a.b", .numbers = {{{"k=", 1}}, {{0}}}, GOOD}, WEFT_ARGUMENT, "number 'k='"},
+        {{.name = "a.b", .numbers = {{{"_k", 1}}, {{0}}}, GOOD},
+         WEFT_ARGUMENT,
+         "number '_k': a letter, then"},
+        {{.name = "a.b", .numbers = {{{0}}, {{"2d", 1}}}, GOOD}, WEFT_ARGUMENT, "number '2d'"},
         {{.name = "a.b", .numbers = {{{"k", 1}, {"k", 1}}, {{0}}}, GOOD}, WEFT_ARGUMENT, "no two alike"},
         {{.name = "a.b", .numbers = {{{"k", 1}}, {{"k", 1}}}, GOOD}, WEFT_ARGUMENT, "no two alike"},
         {{.name = "a.b", .numbers = {{{"k", NAN}}, {{0}}}, GOOD}, WEFT_ARGUMENT, "default of k is not a fin"},
@@ -734,6 +767,9 @@ TEST(what_calls_may_not_be) {
     X(CALL("test.bend", 2, {{"beta", 1}}), WEFT_NAME, "test.bend: it has no number 'beta'")                  \
     X(CALL("test.bend", 2, {{"order", 1}}), WEFT_NAME, "test.bend: it has no number 'order'")                \
     X(CALL("test.bend", 2, .integers = {{"alpha", 1}}), WEFT_NAME, "it has no whole number 'alpha'")         \
+    X(CALL("test.bend", 2, {{"alpha", 1}, {"alpha", 2}}), WEFT_ARGUMENT,                                     \
+      "test.bend: the call gives alpha twice")                                                               \
+    X(weft_call_op("test.bend", 0, in, NULL), WEFT_ARGUMENT, "test.bend: 0 operands: it takes 2")            \
     X(CALL("test.bend", 2, {{"alpha", INFINITY}}), WEFT_ARGUMENT, "alpha is not a finite number")            \
     X(CALL("test.bend", 2, LATER), WEFT_ARGUMENT, "weft_op_numbers: words of `reserved` are not 0")
 #define ROW(call, code, says)                                                                                \
@@ -1016,14 +1052,23 @@ TEST(memory_that_runs_out_is_one_clean_error) {
     faults_end(&f);
 }
 
-SUITE("ops of a program",
-      {T(a_kernel_gets_types_shapes_strides_and_numbers), T(calls_are_merged_dropped_and_never_in_place),
-       T(gradients_and_second_gradients_agree_with_differences), T(any_world_trains_to_the_bits_of_one_rank),
-       T(a_model_that_was_read_trains_to_the_same_bits), T(a_training_resumes_to_the_same_bits),
-       T(a_checkpoint_knows_the_numbers_of_an_op), T(dumps_of_all_passes_are_read_back),
-       T(any_batch_and_precision_compiles), T(a_plan_for_a_gpu_names_the_ops_without_a_kernel),
-       T(a_model_that_lacks_its_ops_says_which_and_what_to_do), T(a_model_can_be_shown_without_its_ops),
-       T(a_definition_that_does_not_fit_the_file_is_refused), T(what_definitions_may_not_be),
-       T(what_calls_may_not_be), T(an_infer_that_returns_nonsense_is_refused),
-       T(a_gradient_that_builds_nonsense_is_refused),
-       T(a_kernel_that_fails_is_one_error_and_the_session_lives), T(memory_that_runs_out_is_one_clean_error)})
+SUITE("ops of a program", {T(a_kernel_gets_types_shapes_strides_and_numbers),
+                           T(calls_are_merged_dropped_and_never_in_place),
+                           T(gradients_and_second_gradients_agree_with_differences),
+                           T(any_world_trains_to_the_bits_of_one_rank),
+                           T(a_model_that_was_read_trains_to_the_same_bits),
+                           T(a_training_resumes_to_the_same_bits),
+                           T(a_checkpoint_knows_the_numbers_of_an_op),
+                           T(dumps_of_all_passes_are_read_back),
+                           T(any_batch_and_precision_compiles),
+                           T(a_plan_for_a_gpu_names_the_ops_without_a_kernel),
+                           T(a_model_that_lacks_its_ops_says_which_and_what_to_do),
+                           T(a_model_can_be_shown_without_its_ops),
+                           T(a_definition_that_does_not_fit_the_file_is_refused),
+                           T(numbers_of_zero_are_kept_and_new_ones_are_the_default),
+                           T(what_definitions_may_not_be),
+                           T(what_calls_may_not_be),
+                           T(an_infer_that_returns_nonsense_is_refused),
+                           T(a_gradient_that_builds_nonsense_is_refused),
+                           T(a_kernel_that_fails_is_one_error_and_the_session_lives),
+                           T(memory_that_runs_out_is_one_clean_error)})

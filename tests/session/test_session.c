@@ -67,8 +67,38 @@ TEST(state_is_read_as_the_last_earlier_write_left_it) {
     weft_model_free(m);
 }
 
-/* s = mean(a a^T), then s = mean(b). The second is ready first, and b's memory free the sooner, the sooner s
- * takes it. */
+/* Of the unbiased variance of a batch it is 2 (x - mean) / (n - 1), of the mean 1 / n. */
+TEST(gradients_flow_through_statistics_of_a_batch) {
+    enum { N = 6, C = 2 };
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(N, C)), *mean, *variance, *d;
+    weft_value *w = weft_constant(g, WEFT_F32, WEFT_SHAPE(C), 2),
+               *b = weft_constant(g, WEFT_F32, WEFT_SHAPE(C), 1);
+    weft_batch_norm_op(x, w, b, 0, &mean, &variance);
+    weft_value *loss = weft_sum(weft_add(weft_scale(mean, 5), weft_scale(variance, 3)), WEFT_ALL, false);
+    weft_gradients(loss, 1, &x, &d);
+    weft_output(d, "d");
+    weft_output(variance, "variance");
+    rig r = rig_open(m, NULL);
+    float in[N * C], out[N * C], of_batch[C];
+    for (int i = 0; i < N * C; i++) in[i] = (float)sin(1 + 3 * i);
+    CHECK_SAYS(!weft_run(r.session, "g", &(weft_feed){"x", in, sizeof in}, 1,
+                         (weft_fetch[]){{"d", out, sizeof out}, {"variance", of_batch, sizeof of_batch}}, 2,
+                         &r.error),
+               "%s", r.error.text);
+    for (int c = 0; c < C; c++) {
+        double sum = 0, squares = 0;
+        for (int i = 0; i < N; i++) sum += in[i * C + c];
+        for (int i = 0; i < N; i++) squares += pow(in[i * C + c] - sum / N, 2);
+        CHECK(fabs(of_batch[c] - squares / (N - 1)) < 1e-6);
+        for (int i = 0; i < N; i++)
+            CHECK(fabs(out[i * C + c] - (5. / N + 3 * 2 * (in[i * C + c] - sum / N) / (N - 1))) < 1e-5);
+    }
+    rig_close(&r);
+    weft_model_free(m);
+}
+
 /* A garbage collector frees in any order; two sessions may hold one store. */
 TEST(a_session_holds_its_plan_and_its_store) {
     weft_model *m = weft_model_new("m");
@@ -96,6 +126,8 @@ TEST(a_session_holds_its_plan_and_its_store) {
     CHECK_SAYS(losses[1] < losses[0], "%g, then %g", losses[0], losses[1]);
 }
 
+/* s = mean(a a^T), then s = mean(b). The second is ready first, and b's memory free the sooner, the sooner s
+ * takes it. */
 TEST(the_write_that_was_built_last_is_the_last) {
     static const int64_t square[] = {200, 200};
     weft_model *m = weft_model_new("m");
@@ -551,8 +583,9 @@ TEST(tensors_of_the_zoos_models_take_the_plans_bytes_exactly) {
 }
 
 SUITE("session",
-      {T(state_is_read_as_the_last_earlier_write_left_it), T(a_session_holds_its_plan_and_its_store),
-       T(the_write_that_was_built_last_is_the_last), T(two_minimize_calls_of_a_graph_take_effect_together),
+      {T(state_is_read_as_the_last_earlier_write_left_it), T(gradients_flow_through_statistics_of_a_batch),
+       T(a_session_holds_its_plan_and_its_store), T(the_write_that_was_built_last_is_the_last),
+       T(two_minimize_calls_of_a_graph_take_effect_together),
        T(a_parameter_used_twice_gets_the_sum_of_its_gradients), T(two_runs_of_one_model_give_the_same_bits),
        T(fast_kernels_train_as_the_reference_does), T(sessions_of_other_batch_sizes_share_a_store),
        T(micro_batches_add_up_to_the_batch), T(wrong_feeds_are_named),

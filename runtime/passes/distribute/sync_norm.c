@@ -39,7 +39,7 @@ static bool compose(weft_node *n, const sum_ranks_attrs *a, int ranks) {
     weft_value *made[4] = {y};
     made[1] = value_again(mean);
     made[2] = value_again(rstd);
-    made[3] = weft_stop_gradient(weft_scale(var, count / (count - 1)));
+    made[3] = weft_scale(var, count / (count - 1));
     for (int k = 0; k < 4; k++) {
         if (!made[k]) return false;
         n->out[k].mapped = made[k];
