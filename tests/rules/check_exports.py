@@ -4,7 +4,7 @@
   declared   each function of include/weft, as the compiler reads them, is in a library; libweft_mpi has weft_comm_mpi alone,
              libweft_ucx weft_comm_ucx, libweft_train those of OF_TRAIN
   static     libweft.a defines these names and no other global one; so do libweft_train.a, libweft_mpi.a and libweft_ucx.a
-  kept       tests/rules/abi.txt has each of these names, and the size of each structure: a program that was compiled with the headers of
+  kept       tests/rules/abi.txt has each of these names, the size of each structure and the place of each field: a program that was compiled with the headers of
              this list finds them (weft/status.h says how a structure gets a field). --write makes it
   shared     libweft.so the same; its soname has the version of weft/api.h, and it needs no MPI, no UCX, no CUDA library, no Graphviz
 
@@ -55,19 +55,24 @@ def preprocess(prefix, cc):
 
 
 def sizes(prefix, cc):
-    """What the compiler says of each structure that a program can make: "weft_feed 24"."""
-    names = sorted(set(re.findall(r"\} (weft_\w+);", re.sub(r"typedef enum \w+\s*\{[^}]*\} \w+;", "", preprocess(prefix, cc)))))
+    """What the compiler says of each structure that a program can make, and of its fields: "weft_feed 24", "weft_feed.name 0"."""
+    text = re.sub(r"(?m)^#.*$", "", preprocess(prefix, cc))
+    what = {}
+    for body, name in re.findall(r"typedef struct weft_\w+ \{([^{}]*)\} (weft_\w+);", text):
+        fields = [re.search(r"\(\*(\w+)\)|(\w+)(?:\[[^]]*\])*$", line.strip()) for line in body.split(";") if line.strip()]
+        what[name] = [f"sizeof({name})"] + [f"offsetof({name}, {f[1] or f[2]})" for f in fields]
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "sizes.c")
-        source.write_text('#include "weft/weft.h"\n#include <stdio.h>\nint main(void) {\n' +
-                          "".join(f'    printf("{n} %zu\\n", sizeof({n}));\n' for n in names) + "}\n")
+        source.write_text('#include "weft/weft.h"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n' +
+                          "".join(f'    printf("{re.sub(r"sizeof|offsetof|[()]", "", c).replace(", ", ".")} %zu\\n", {c});\n'
+                                  for n in sorted(what) for c in what[n]) + "}\n")
         output_of(cc, "-I", prefix / "include", source, "-o", source.with_suffix(""))
         return output_of(source.with_suffix("")).splitlines()
 
 
 def check_kept(names, structures, write):
     kept = Path(__file__).with_name("abi.txt")
-    lines = ["functions"] + sorted(names) + ["sizes of structures, in bytes"] + structures
+    lines = ["functions"] + sorted(names) + ["sizes of structures and places of fields, in bytes"] + structures
     if write:
         kept.write_text("\n".join(lines) + "\n")
     for line in difflib.unified_diff(kept.read_text().splitlines(), lines, n=0, lineterm=""):
