@@ -12,6 +12,9 @@
 
 weft_model *model_new(const char *name, const weft_env *env, const op_catalog *catalog) {
     static const weft_env plain = {0};
+    weft_error why = {0};
+    /* one that nobody has set to zeros has no functions to call */
+    if (env && reserved_check(env->reserved, sizeof env->reserved, "weft_env", &why)) env = NULL;
     weft_model *m = mem_new(env, sizeof *m);
     if (!m) return NULL;
     m->env = env ? *env : plain;
@@ -35,9 +38,7 @@ weft_model *model_new(const char *name, const weft_env *env, const op_catalog *c
     }
     if (!name_is_valid(name))
         model_fail(m, NULL, WEFT_NAME, "model name '%s': letters, digits, '_', '-' and '.' only", SHOW(name));
-    weft_error why;
-    if (env && reserved_check(env->reserved, sizeof env->reserved, "weft_env", &why))
-        model_fail(m, NULL, why.status, "%s", why.text);
+    if (why.status) model_fail(m, NULL, why.status, "%s", why.text);
     return m;
 }
 

@@ -151,8 +151,14 @@ weft_status weft_fields_check(const weft_field *fields, const void *options, con
                               weft_error *error) {
     if (!fields || !options || !what)
         return error_set(error, WEFT_ARGUMENT, "weft_fields_check: fields, options and a head are needed");
-    const weft_field *f = fields;
-    for (; f->name; f++) {
+    const weft_field *end = fields;
+    while (end->name) end++;
+    size_t reserved = (size_t)end->least;
+    /* first, since in a structure that nobody has set to zeros the other fields are anything, too */
+    if (reserved &&
+        reserved_check((const void *)((const char *)options + reserved), end->offset - reserved, what, error))
+        return WEFT_ARGUMENT;
+    for (const weft_field *f = fields; f->name; f++) {
         text value = {0};
         bool has_default = f->otherwise && strcmp(f->otherwise, "0");
         if (!weft_field_is_set(f, options) || value_is_valid(f, options)) continue;
@@ -164,10 +170,7 @@ weft_status weft_fields_check(const weft_field *fields, const void *options, con
         free(text_detach(&value));
         return WEFT_ARGUMENT;
     }
-    if (!f->least) return WEFT_OK;
-    size_t reserved = (size_t)f->least;
-    return reserved_check((const void *)((const char *)options + reserved), f->offset - reserved, what,
-                          error);
+    return WEFT_OK;
 }
 
 /* ---- writing ---- */

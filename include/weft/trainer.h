@@ -38,7 +38,6 @@ typedef struct weft_dataset {
     /** The input that each array feeds, in the order of sources and arrays; an entry that is NULL: none.
      * NULL: the names that the sources give. */
     const char *const *names;
-    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_dataset;
 
 /** A number by its name. */

@@ -133,8 +133,8 @@ static weft_status open_folder(weft_checkpoint_writer *w, const weft_checkpoint_
 
 static weft_status open_parts(weft_checkpoint_writer *w, const weft_checkpoint_options *o,
                               weft_error *error) {
-    if (path_check(o ? o->folder : NULL, BEHIND_FOLDER, error) ||
-        weft_fields_check(fields, o, "checkpoints", error))
+    if ((o && weft_fields_check(fields, o, "checkpoints", error)) ||
+        path_check(o ? o->folder : NULL, BEHIND_FOLDER, error))
         return error->status;
     snprintf(w->folder, sizeof w->folder, "%s", o->folder);
     for (size_t n = strlen(w->folder); n > 1 && w->folder[n - 1] == '/';) w->folder[--n] = 0;

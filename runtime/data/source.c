@@ -177,6 +177,9 @@ weft_source *weft_source_open(const char *path, const weft_source_options *optio
     weft_error own;
     error = kit_error(error, &own);
     if (!path || !*path) return kit_fail(error, WEFT_ARGUMENT, "weft_source_open: a path is needed"), NULL;
+    if (options &&
+        weft_reserved_check(options->reserved, sizeof options->reserved, "weft_source_options", error))
+        return NULL;
     kit_arena memory = kit_arena_of(env);
     opened *o = kit_take(&memory, 1, sizeof *o);
     char *copy = kit_copy(&memory, path);

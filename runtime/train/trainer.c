@@ -12,9 +12,7 @@ static weft_status check_list(int n, const void *list, const char *field, const 
 }
 
 weft_status dataset_check(const weft_dataset *d, const char *field, weft_error *error) {
-    if (weft_reserved_check(d->reserved, sizeof d->reserved, "weft_dataset", error) ||
-        check_list(d->n, d->sources, field, "sources", error))
-        return error->status;
+    if (check_list(d->n, d->sources, field, "sources", error)) return error->status;
     for (int i = 0; i < d->n; i++)
         if (!d->sources[i])
             return kit_fail(error, WEFT_ARGUMENT, "trainer: %s is %d, and source %d is NULL", field, d->n, i);
@@ -24,12 +22,12 @@ weft_status dataset_check(const weft_dataset *d, const char *field, weft_error *
 static weft_status check_hooks(const weft_trainer_options *o, weft_error *error) {
     if (check_list(o->n_hooks, o->hooks, "n_hooks", "hooks", error)) return error->status;
     for (int i = 0; i < o->n_hooks; i++) {
+        if (weft_reserved_check(o->hooks[i].reserved, sizeof o->hooks[i].reserved, "weft_hook", error))
+            return WEFT_ARGUMENT;
         if (!o->hooks[i].at)
             return kit_fail(error, o->hooks[i].name ? WEFT_ARGUMENT : WEFT_MEMORY,
                             "trainer: hook %d could not be made: %s", i,
-                            o->hooks[i].name ? o->hooks[i].name : "out of memory");
-        if (weft_reserved_check(o->hooks[i].reserved, sizeof o->hooks[i].reserved, "weft_hook", error))
-            return WEFT_ARGUMENT;
+                            o->hooks[i].name ? o->hooks[i].name : "it has no `at`, or memory was out");
     }
     return WEFT_OK;
 }
@@ -38,12 +36,12 @@ static weft_status check_evaluators(const weft_trainer_options *o, weft_error *e
     const weft_evaluator *list = o->evaluators;
     if (check_list(o->n_evaluators, list, "n_evaluators", "evaluators", error)) return error->status;
     for (int i = 0; i < o->n_evaluators; i++) {
+        if (weft_reserved_check(list[i].reserved, sizeof list[i].reserved, "weft_evaluator", error))
+            return WEFT_ARGUMENT;
         if (!list[i].open || !list[i].batch || !list[i].report || !list[i].name)
             return kit_fail(error, list[i].name ? WEFT_ARGUMENT : WEFT_MEMORY,
                             "trainer: evaluator %d could not be made: %s", i,
                             list[i].name ? list[i].name : "out of memory");
-        if (weft_reserved_check(list[i].reserved, sizeof list[i].reserved, "weft_evaluator", error))
-            return WEFT_ARGUMENT;
         for (int k = 0; k < i; k++)
             if (strcmp(list[i].name, list[k].name) == 0)
                 return kit_fail(error, WEFT_NAME, "trainer: two evaluators are called %.80s", list[i].name);
@@ -78,12 +76,17 @@ static weft_status copy_lists(weft_trainer *t, const weft_trainer_options *o, we
     return WEFT_OK;
 }
 
-/* Ends hooks and evaluators, each once. */
+/* Ends hooks and evaluators, each once, except one that nobody has set to zeros, whose functions are
+ * anything. */
 static void free_lists(const weft_trainer_options *o) {
-    for (int i = 0; o->hooks && i < o->n_hooks; i++)
-        if (o->hooks[i].free) o->hooks[i].free(o->hooks[i].self);
-    for (int i = 0; o->evaluators && i < o->n_evaluators; i++)
-        if (o->evaluators[i].free) o->evaluators[i].free(o->evaluators[i].self);
+    for (int i = 0; o->hooks && i < o->n_hooks; i++) {
+        const weft_hook *h = &o->hooks[i];
+        if (h->free && !weft_reserved_check(h->reserved, sizeof h->reserved, "", NULL)) h->free(h->self);
+    }
+    for (int i = 0; o->evaluators && i < o->n_evaluators; i++) {
+        const weft_evaluator *e = &o->evaluators[i];
+        if (e->free && !weft_reserved_check(e->reserved, sizeof e->reserved, "", NULL)) e->free(e->self);
+    }
 }
 
 static weft_status open_plan(weft_trainer *t, weft_error *error) {
@@ -314,6 +317,8 @@ weft_trainer *weft_trainer_new(const weft_model *model, const weft_trainer_optio
     weft_trainer_options none = {0};
     error = kit_error(error, &own);
     if (!options) options = &none;
+    if (weft_reserved_check(options->reserved, sizeof options->reserved, "weft_trainer_options", error))
+        return NULL;
     weft_trainer *t = begin(model, options, error);
     weft_status status = t ? check_options(options, error) : error->status;
     if (!status) status = copy_lists(t, options, error);
@@ -331,6 +336,8 @@ weft_status weft_trainer_count(const weft_model *model, const weft_trainer_optio
     error = kit_error(error, &own);
     if (!options || !runs)
         return kit_fail(error, WEFT_ARGUMENT, "trainer: options and room for the count are needed");
+    if (weft_reserved_check(options->reserved, sizeof options->reserved, "weft_trainer_options", error))
+        return WEFT_ARGUMENT;
     weft_trainer *t = begin(model, options, error);
     if (!t) return told(options, error->status, error);
     t->options.compile.stop_after = "programs";

@@ -642,6 +642,38 @@ static void thin_out(void *context, int64_t epoch, int64_t *order, int64_t n) {
     for (int64_t i = 0; i < n; i++) order[i] = (2 * (n - 1 - i) + epoch) % SAMPLES;
 }
 
+/* Structures on the stack that nobody has set to zeros are refused before anything in them is used. */
+TEST(structures_that_nobody_has_set_to_zeros_are_refused) {
+    static const char says[] = "words of `reserved` are not 0";
+    weft_model *m = weft_model_new("m");
+    weft_error e;
+    weft_trainer_options how;
+    weft_hook hook;
+    weft_evaluator evaluator;
+    weft_source_options source;
+    weft_env env;
+    memset(&how, 0xAA, sizeof how);
+    memset(&hook, 0xAA, sizeof hook);
+    memset(&evaluator, 0xAA, sizeof evaluator);
+    memset(&source, 0xAA, sizeof source);
+    memset(&env, 0xAA, sizeof env);
+    const weft_trainer_options with_hook = {.epochs = 1, .n_hooks = 1, .hooks = &hook};
+    const weft_trainer_options with_evaluator = {.epochs = 1, .n_evaluators = 1, .evaluators = &evaluator};
+    const weft_trainer_options *const wrong[] = {&how, &with_hook, &with_evaluator};
+    weft_graph_new(m, "train", WEFT_TRAIN);
+    for (int i = 0; i < 3; i++) {
+        CHECK(!weft_trainer_new(m, wrong[i], &e) && e.status == WEFT_ARGUMENT);
+        CHECK_HOLDS(e.text, says);
+    }
+    int64_t runs;
+    CHECK(weft_trainer_count(m, &how, NULL, &runs, &e) == WEFT_ARGUMENT && strstr(e.text, says));
+    CHECK(!weft_source_open("x.npy", &source, NULL, &e) && strstr(e.text, says));
+    weft_model *other = weft_model_new_in("other", &env);
+    CHECK(weft_model_error(other)->status == WEFT_ARGUMENT && strstr(weft_model_error(other)->text, says));
+    weft_model_free(other);
+    weft_model_free(m);
+}
+
 TEST(every_option_of_a_trainer_has_a_default_or_an_error) {
     static const weft_hook broken = {.name = "broken"};
     const weft_source *const none[] = {NULL};
@@ -1172,6 +1204,7 @@ SUITE("trainer", {T(a_flow_gives_the_bits_of_a_loop_by_hand),
                   T(numbers_that_are_none_end_the_training),
                   T(runs_are_counted_before_the_training_as_it_makes_them),
                   T(what_cannot_be_counted_is_told),
+                  T(structures_that_nobody_has_set_to_zeros_are_refused),
                   T(every_option_of_a_trainer_has_a_default_or_an_error),
                   T(checks_are_of_all_that_a_trainer_runs),
                   T(a_graph_that_assigns_is_run_or_refused),
