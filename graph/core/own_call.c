@@ -2,6 +2,8 @@
  * the program's. What the program gives back is checked before the engine uses it. */
 #include "graph/core/own_op.h"
 
+#include "graph/core/nearest.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -179,8 +181,15 @@ weft_status own_kernel(const kernel_call *c) {
 static void *number_at(weft_graph *g, const weft_op *op, own_attrs *a, const char *name, attr_kind kind) {
     const op_attr *f = attr_find(op, name, strlen(name));
     if (f && f->kind == kind) return (char *)a + f->offset;
-    return graph_fail(g, WEFT_NAME, "%s: it has no %s '%s'", op->name,
-                      kind == ATTR_REAL ? "number" : "whole number", SHOW(name));
+    nearest near = nearest_to(name, strlen(name));
+    for (const op_attr *k = op->attrs; k->name; k++)
+        if (k->kind == kind) nearest_try(&near, k->name);
+    if (f)
+        return graph_fail(g, WEFT_NAME, "%s: it has no %s '%s': that is one of its %s", op->name,
+                          kind == ATTR_REAL ? "number" : "whole number", SHOW(name),
+                          kind == ATTR_REAL ? "whole numbers" : "real numbers");
+    return graph_fail(g, WEFT_NAME, "%s: it has no %s '%s'%s", op->name,
+                      kind == ATTR_REAL ? "number" : "whole number", SHOW(name), nearest_ask(&near).question);
 }
 
 static bool said_twice(weft_graph *g, const own_op *o, const char *name) {

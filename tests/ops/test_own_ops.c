@@ -765,7 +765,8 @@ TEST(what_calls_may_not_be) {
     X(weft_call_op("test.plain", 2, (weft_value *[]){whole, whole}, NULL), WEFT_TYPE,                        \
       "test.plain: operand 0 is i64[3,4]: without an `infer`")                                               \
     X(CALL("test.bend", 2, {{"beta", 1}}), WEFT_NAME, "test.bend: it has no number 'beta'")                  \
-    X(CALL("test.bend", 2, {{"order", 1}}), WEFT_NAME, "test.bend: it has no number 'order'")                \
+    X(CALL("test.bend", 2, {{"order", 1}}), WEFT_NAME, "it has no number 'order': that is one of its whole numbers") \
+    X(CALL("test.bend", 2, {{"alhpa", 1}}), WEFT_NAME, "it has no number 'alhpa': did you mean 'alpha'?")    \
     X(CALL("test.bend", 2, .integers = {{"alpha", 1}}), WEFT_NAME, "it has no whole number 'alpha'")         \
     X(CALL("test.bend", 2, {{"alpha", 1}, {"alpha", 2}}), WEFT_ARGUMENT,                                     \
       "test.bend: the call gives alpha twice")                                                               \
