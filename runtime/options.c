@@ -49,40 +49,51 @@ static const weft_graph *find_idle(const weft_model *m, const char *only) {
     return NULL;
 }
 
-/* The names of the graphs, or of the flows, for an error that one is not there. */
-static char *names_of(const weft_model *m, bool flows) {
-    text t = {0};
-    const char *name;
-    for (int i = 0; flows && (name = weft_flow_name(m, i)); i++) text_add(&t, "%s%s", i ? ", " : "", name);
-    for (const weft_graph *g = m->graphs; !flows && g; g = g->next)
-        text_add(&t, "%s%s", g == m->graphs ? "" : ", ", g->name);
-    return text_detach(&t);
+/* That the model has no graph, or no flow, of the name: the nearest one, and all. */
+static weft_status missing(const weft_model *m, const char *where, bool is_flow, const char *name,
+                           weft_error *error) {
+    text names = {0};
+    nearest near = nearest_to(name, strlen(name));
+    const weft_graph *g = m->graphs;
+    const char *other;
+    for (int i = 0; (other = is_flow ? weft_flow_name(m, i) : g ? g->name : NULL); i++) {
+        text_add(&names, "%s%s", i ? ", " : "", other);
+        nearest_try(&near, other);
+        if (!is_flow) g = g->next;
+    }
+    char *list = text_detach(&names);
+    weft_status status =
+        error_set(error, WEFT_NAME, "compile: %sthe model has no %s '%s'%s%s%s", where,
+                  is_flow ? "flow" : "graph", SHOW(name), nearest_ask(&near).question,
+                  !list || !*list ? "" : near.name ? " It has " : "; it has ", list ? list : "");
+    free(list);
+    return status;
 }
 
-static weft_status missing(const weft_model *m, const char *where, const char *kind, const char *name,
-                           weft_error *error) {
-    char *names = names_of(m, strcmp(kind, "flow") == 0);
-    weft_status status = error_set(error, WEFT_NAME, "compile: %sthe model has no %s '%s'%s%s", where, kind,
-                                   SHOW(name), names && *names ? "; it has " : "", names ? names : "");
-    free(names);
-    return status;
+/* Where a flow was set, and its name: "gan.c:31: flow train: ". */
+typedef struct flow_place {
+    char text[420];
+} flow_place;
+static flow_place place_of(const flow_entry *e) {
+    flow_place p;
+    shown_place line = show_place(e->file, e->line);
+    snprintf(p.text, sizeof p.text, "%s%sflow %s: ", line.text, *line.text ? ": " : "", e->name);
+    return p;
 }
 
 static weft_status check_step(const weft_model *m, const flow_entry *e, const weft_flow_step *s,
                               weft_error *error) {
-    char where[240];
+    flow_place where = place_of(e);
     const weft_graph *g = graph_find(m, s->graph);
-    snprintf(where, sizeof where, "flow %s: ", e->name);
-    if (!g) return missing(m, where, "graph", s->graph, error);
+    if (!g) return missing(m, where.text, false, s->graph, error);
     if (s->batch == WEFT_FLOW_NEXT && !graph_takes_batches(g))
         return error_set(error, WEFT_ARGUMENT,
-                         "compile: flow %s: batch=next of graph %s: it has no inputs: leave it out", e->name,
+                         "compile: %sbatch=next of graph %s: it has no inputs: leave it out", where.text,
                          s->graph);
     if (s->accumulate <= 1 || graph_accumulates(g)) return WEFT_OK;
-    return error_set(
-        error, WEFT_ARGUMENT,
-        "compile: flow %s: accumulate=%d of graph %s: it trains nothing and has no inputs: leave it out",
-        e->name, s->accumulate, s->graph);
+    return error_set(error, WEFT_ARGUMENT,
+                     "compile: %saccumulate=%d of graph %s: it trains nothing and has no inputs: leave it out",
+                     where.text, s->accumulate, s->graph);
 }
 
 /* All flows of the model, so that a misspelt name is found before it is used. */
@@ -101,14 +112,14 @@ static weft_status check_flow(const weft_model *m, const weft_compile_options *o
     if (o->flow && !is_in && (flow || strcmp(o->flow, FLOW_DEFAULT) == 0))
         return error_set(error, WEFT_NAME, "compile: graph %s is not in flow %s", SHOW(o->graph), o->flow);
     if (!o->flow || flow) return WEFT_OK;
-    if (strcmp(o->flow, FLOW_DEFAULT)) return missing(m, "", "flow", o->flow, error);
+    if (strcmp(o->flow, FLOW_DEFAULT)) return missing(m, "", true, o->flow, error);
     for (const weft_graph *g = m->graphs; g; g = g->next) trains |= g->mode == WEFT_TRAIN;
     if (trains) return WEFT_OK;
     return error_set(error, WEFT_NAME, "compile: flow %s: the model has no training graph", FLOW_DEFAULT);
 }
 
 static weft_status check_graph(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    if (o->graph && !graph_find(m, o->graph)) return missing(m, "", "graph", o->graph, error);
+    if (o->graph && !graph_find(m, o->graph)) return missing(m, "", false, o->graph, error);
     const weft_graph *idle = find_idle(m, o->graph);
     if (idle)
         return error_set(error, WEFT_ORDER,

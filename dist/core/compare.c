@@ -4,6 +4,7 @@
  * compares with rank 0; each further rank that knows a setting which no lower rank knew costs one more
  * round. */
 #include "dist/core/descriptor.h"
+#include "dist/core/exchange.h"
 #include "graph/core/graph.h"
 #include "graph/core/mem.h"
 
@@ -35,17 +36,6 @@ static uint64_t hash_setting(const weft_setting *s) {
     return s->value ? hash_text(s->value, hash_text(s->name, 1)) | 1 : UNKNOWN;
 }
 
-/* Broadcasts `bytes` bytes from root; `what` names the collective in messages. */
-static weft_status share_values(comparing *c, int root, const char *what, void *data, size_t bytes) {
-    weft_collective all = {.kind = WEFT_COLLECTIVE_BROADCAST,
-                           .dtype = WEFT_U8,
-                           .root = root,
-                           .name = what,
-                           .buffer = data,
-                           .count = bytes};
-    return weft_comm_run(c->comm, &all, c->error);
-}
-
 /* This rank's vote: the first setting that differs wins over knowing more. */
 static int32_t vote(const comparing *c) {
     bool knows_more = false;
@@ -75,8 +65,10 @@ static weft_status tell_difference(comparing *c, int setting, int rank) {
     const weft_setting *s = &c->settings[setting];
     text_cut(values[0], SHOW(s->value), VALUE_BYTES);
     text_cut(values[1], SHOW(s->value), VALUE_BYTES);
-    weft_status status = share_values(c, c->root, "the setting of another rank", values[0], VALUE_BYTES);
-    if (!status) status = share_values(c, rank, "the setting that differs", values[1], VALUE_BYTES);
+    weft_status status =
+        comm_send(c->comm, c->root, "the setting of another rank", values[0], VALUE_BYTES, c->error);
+    if (!status)
+        status = comm_send(c->comm, rank, "the setting that differs", values[1], VALUE_BYTES, c->error);
     if (status) return status;
     return error_set(c->error, WEFT_PEER, "the ranks do not agree: %s %s on rank %d, %s on rank %d", s->name,
                      values[0], c->root, values[1], rank);
@@ -85,16 +77,10 @@ static weft_status tell_difference(comparing *c, int setting, int rank) {
 /* One round: all ranks compare their settings with the root's, and all get all votes. */
 static weft_status compare_with_root(comparing *c) {
     memcpy(c->theirs, c->mine, (size_t)c->n * sizeof *c->theirs);
-    weft_status status =
-        share_values(c, c->root, "the settings of all ranks", c->theirs, (size_t)c->n * sizeof *c->theirs);
+    weft_status status = comm_send(c->comm, c->root, "the settings of all ranks", c->theirs,
+                                   (size_t)c->n * sizeof *c->theirs, c->error);
     if (status) return status;
-    c->votes[c->comm->rank] = vote(c);
-    weft_collective votes = {.kind = WEFT_COLLECTIVE_ALL_GATHER,
-                             .dtype = WEFT_I32,
-                             .name = "the result of comparing settings",
-                             .buffer = c->votes,
-                             .count = (size_t)c->comm->world};
-    return weft_comm_run(c->comm, &votes, c->error);
+    return comm_exchange(c->comm, "the result of comparing settings", c->votes, vote(c), c->error);
 }
 
 /* The next root: the lowest rank above this one that knows more; false when there is none. */

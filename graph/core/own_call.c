@@ -37,6 +37,15 @@ static bool infer_plain(op_call *c) {
     return true;
 }
 
+/* What an infer that gives no reason has refused. */
+static reason refused(const op_call *c) {
+    reason r;
+    size_t n = (size_t)snprintf(r.text, sizeof r.text, "its `infer` refuses");
+    for (int i = 0; i < c->n_in && n < sizeof r.text; i++)
+        n += (size_t)snprintf(r.text + n, sizeof r.text - n, "%s %s", i ? "," : "", TYPE(op_in(c, i)));
+    return r;
+}
+
 /* Whatever the program's infer has written; node_new checks the lengths. */
 static bool type_take(op_call *c, int k, const weft_op_type *t) {
     if (!dtype_bytes(t->dtype))
@@ -62,7 +71,7 @@ bool own_infer(op_call *c) {
     for (int i = 0; i < c->n_in; i++) t.operands[i] = type_out(op_in(c, i));
     for (int k = 0; k < c->n_out; k++) t.results[k] = t.operands[0];
     if (!is->infer(&t))
-        return op_fail(c, WEFT_SHAPE, "%s", reason_of(t.why, "its `infer` refuses the operands").text);
+        return op_fail(c, WEFT_SHAPE, "%s", reason_of(t.why, refused(c).text).text);
     for (int k = 0; k < c->n_out; k++)
         if (!type_take(c, k, &t.results[k])) return false;
     return true;
@@ -192,39 +201,28 @@ static void *number_at(weft_graph *g, const weft_op *op, own_attrs *a, const cha
                       kind == ATTR_REAL ? "number" : "whole number", SHOW(name), nearest_ask(&near).question);
 }
 
-static bool said_twice(weft_graph *g, const own_op *o, const char *name) {
-    return graph_fail(g, WEFT_ARGUMENT, "%s: the call gives %s twice", o->op.name, SHOW(name));
-}
-
 /* The numbers of a call: its own, or else the definition's. */
-static bool numbers_take(weft_graph *g, const own_op *o, const weft_op_numbers *given, own_attrs *a) {
-    static const weft_op_numbers nothing = {0};
-    if (!given) given = &nothing;
+static bool numbers_take(weft_graph *g, const own_op *o, const weft_op_numbers *numbers, own_attrs *a) {
+    weft_op_numbers given = numbers ? *numbers : (weft_op_numbers){0};
+    own_number list[2 * WEFT_MAX_OP_NUMBERS];
+    int n = own_numbers(&given, list);
     *a = (own_attrs){0};
     own_defaults(o, a);
-    for (int i = 0; i < WEFT_MAX_OP_NUMBERS && given->reals[i].name; i++) {
-        double *at = number_at(g, &o->op, a, given->reals[i].name, ATTR_REAL);
-        for (int k = 0; at && k < i; k++)
-            if (!strcmp(given->reals[k].name, given->reals[i].name))
-                return said_twice(g, o, given->reals[i].name);
+    for (int i = 0; i < n; i++) {
+        const char *name = *list[i].name;
+        void *at = number_at(g, &o->op, a, name, list[i].kind);
         if (!at) return false;
-        *at = given->reals[i].value;
-    }
-    for (int i = 0; i < WEFT_MAX_OP_NUMBERS && given->integers[i].name; i++) {
-        int64_t *at = number_at(g, &o->op, a, given->integers[i].name, ATTR_INT);
-        for (int k = 0; at && k < i; k++)
-            if (!strcmp(given->integers[k].name, given->integers[i].name))
-                return said_twice(g, o, given->integers[i].name);
-        if (!at) return false;
-        *at = given->integers[i].value;
+        for (int k = 0; k < i; k++)
+            if (!strcmp(*list[k].name, name))
+                return graph_fail(g, WEFT_ARGUMENT, "%s: the call gives %s twice", o->op.name, SHOW(name));
+        memcpy(at, list[i].value, OWN_NUMBER_BYTES);
     }
     return true;
 }
 
-/* The first operand that is there: with a number of operands that is wrong the first of all. */
+/* The first operand that is there. */
 static weft_value *first_of(int n, weft_value *const *operands) {
     int i = 0;
-    if (n < 1) return operands ? operands[0] : NULL;
     while (operands && i < n && !operands[i]) i++;
     return operands && i < n ? operands[i] : NULL;
 }

@@ -88,39 +88,45 @@ typedef struct defining {
     weft_error *error;
 } defining;
 
+int own_numbers(weft_op_numbers *n, own_number list[2 * WEFT_MAX_OP_NUMBERS]) {
+    int count = 0;
+    for (size_t i = 0; i < WEFT_MAX_OP_NUMBERS && n->reals[i].name; i++)
+        list[count++] = (own_number){&n->reals[i].name, ATTR_REAL,
+                                     offsetof(own_attrs, reals) + i * sizeof(double), &n->reals[i].value};
+    for (size_t i = 0; i < WEFT_MAX_OP_NUMBERS && n->integers[i].name; i++)
+        list[count++] = (own_number){&n->integers[i].name, ATTR_INT,
+                                     offsetof(own_attrs, integers) + i * sizeof(int64_t),
+                                     &n->integers[i].value};
+    return count;
+}
+
 /* Adds the attribute of a number, whose name it replaces by a copy. */
-static bool number_add(defining *d, const char **name, attr_kind kind, size_t offset) {
-    const char *op = d->o->op.name;
-    bool is_new = !attr_find(&d->o->op, *name, strlen(*name));
-    if (!number_name_is_valid(*name) || !is_new) {
+static bool number_add(defining *d, const own_number *number) {
+    const char *op = d->o->op.name, *name = *number->name;
+    if (!number_name_is_valid(name) || attr_find(&d->o->op, name, strlen(name))) {
         error_set(d->error, WEFT_ARGUMENT,
                   "weft_define_op: %s: number '%s': a letter, then letters, digits, '_', up to %d of them, "
                   "and no two alike",
-                  op, SHOW(*name), OWN_NAME);
+                  op, SHOW(name), OWN_NAME);
         return false;
     }
-    *name = arena_copy(&d->set->arena, *name);
-    if (!*name) return error_memory(d->error, op), false;
-    d->o->attrs[d->n_attrs++] = (op_attr){.name = *name, .kind = kind, .offset = offset, .always = true};
+    if (number->kind == ATTR_REAL && !isfinite(*(const double *)number->value)) {
+        error_set(d->error, WEFT_ARGUMENT, "weft_define_op: %s: the default of %s is not a finite number", op,
+                  name);
+        return false;
+    }
+    name = *number->name = arena_copy(&d->set->arena, name);
+    if (!name) return error_memory(d->error, op), false;
+    d->o->attrs[d->n_attrs++] =
+        (op_attr){.name = name, .kind = number->kind, .offset = number->offset, .always = true};
     return true;
 }
 
 static bool numbers_add(defining *d) {
-    weft_op_numbers *n = &d->o->is.numbers;
-    for (int i = 0; i < WEFT_MAX_OP_NUMBERS && n->reals[i].name; i++) {
-        if (!number_add(d, &n->reals[i].name, ATTR_REAL,
-                        offsetof(own_attrs, reals) + (size_t)i * sizeof(double)))
-            return false;
-        if (!isfinite(n->reals[i].value)) {
-            error_set(d->error, WEFT_ARGUMENT, "weft_define_op: %s: the default of %s is not a finite number",
-                      d->o->op.name, n->reals[i].name);
-            return false;
-        }
-    }
-    for (int i = 0; i < WEFT_MAX_OP_NUMBERS && n->integers[i].name; i++)
-        if (!number_add(d, &n->integers[i].name, ATTR_INT,
-                        offsetof(own_attrs, integers) + (size_t)i * sizeof(int64_t)))
-            return false;
+    own_number list[2 * WEFT_MAX_OP_NUMBERS];
+    int n = own_numbers(&d->o->is.numbers, list);
+    for (int i = 0; i < n; i++)
+        if (!number_add(d, &list[i])) return false;
     return true;
 }
 
@@ -184,11 +190,10 @@ weft_status weft_define_op(weft_op_set *set, const weft_op_definition *definitio
 }
 
 void own_defaults(const own_op *o, void *attrs) {
-    const weft_op_numbers *n = &o->is.numbers;
-    own_attrs *a = attrs;
-    for (int i = 0; i < WEFT_MAX_OP_NUMBERS && n->reals[i].name; i++) a->reals[i] = n->reals[i].value;
-    for (int i = 0; i < WEFT_MAX_OP_NUMBERS && n->integers[i].name; i++)
-        a->integers[i] = n->integers[i].value;
+    weft_op_numbers defaults = o->is.numbers;
+    own_number list[2 * WEFT_MAX_OP_NUMBERS];
+    int n = own_numbers(&defaults, list);
+    for (int i = 0; i < n; i++) memcpy((char *)attrs + list[i].offset, list[i].value, OWN_NUMBER_BYTES);
 }
 
 /* ---- ops that nobody defines ---- */

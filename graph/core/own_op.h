@@ -35,6 +35,19 @@ typedef struct own_attrs {
     int64_t integers[WEFT_MAX_OP_NUMBERS];
 } own_attrs;
 
+enum { OWN_NUMBER_BYTES = sizeof(double) /* and of int64_t */ };
+
+/* A number that a definition or a call gives: its name, the place in own_attrs that a definition would give
+ * it, and its value of OWN_NUMBER_BYTES. */
+typedef struct own_number {
+    const char **name;
+    attr_kind kind; /* ATTR_REAL or ATTR_INT */
+    size_t offset;
+    const void *value;
+} own_number;
+/* The numbers of *n, in order; how many. The list points into *n. */
+int own_numbers(weft_op_numbers *n, own_number list[2 * WEFT_MAX_OP_NUMBERS]);
+
 /* The numbers of the definition into attributes that are zeros: what a call, a text or a file does not say.
  * */
 void own_defaults(const own_op *o, void *attrs);

@@ -143,6 +143,8 @@ bool flow_set(weft_model *m, const char *name, int n, const weft_flow_step *step
     if (!e || !copy) return flow_fail(m, name, WEFT_MEMORY, "out of memory");
     e->n = n;
     e->steps = copy;
+    e->file = m->file;
+    e->line = m->line;
     return true;
 }
 

@@ -20,6 +20,8 @@ typedef struct flow_entry {
     int n;
     /* Of a step that does not say accumulate it is 0. */
     const weft_flow_step *steps;
+    const char *file; /* source line of the call that set it; NULL: unknown */
+    int line;
 } flow_entry;
 
 /* Sets a flow from its text, or from n steps whose texts are copied; replaces an earlier one of the name.

@@ -97,7 +97,6 @@ static weft_value *whole_prod(weft_value *x, int n_axes, const int64_t *axes, bo
     weft_value *y = x->type.ndim ? x : weft_cast(x, WEFT_I64);
     for (int i = 0; i < (axes ? n_axes : x->type.ndim); i++) {
         int64_t axis = axes ? axes[i] : i;
-        y = y;
         y = op_value(&weft_op_cumprod, 1, &y, &(scan_attrs){.axis = axis, .reverse = true});
         y = weft_slice(y, (int)axis, 0, 1);
     }

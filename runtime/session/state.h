@@ -4,6 +4,7 @@
 #ifndef WEFT_RUNTIME_SESSION_STATE_H
 #define WEFT_RUNTIME_SESSION_STATE_H
 
+#include "dist/core/exchange.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
 #include "runtime/store/safetensors.h"
@@ -340,10 +341,6 @@ weft_status ranks_settle(weft_session *s, const char *name, weft_status own, wef
 /* The same without a session. `comm` NULL, or of one rank: own. */
 weft_status comm_settle(weft_comm *comm, const weft_env *env, const char *name, weft_status own,
                         weft_error *error);
-/* One number of each rank: votes[world]. */
-weft_status comm_exchange(weft_comm *comm, const char *name, int32_t *votes, int32_t own, weft_error *error);
-/* All ranks have the bytes of rank `from` when it returns. `comm` NULL, or of one rank: nothing is sent. */
-weft_status comm_send(weft_comm *comm, int from, const char *name, void *bytes, size_t n, weft_error *error);
 /* The communicator of the ranks that share a part's gradients; the world for a part of no subgraph. */
 weft_comm *part_group(const weft_session *s, const store_part *p);
 

@@ -122,10 +122,12 @@ TEST(names_are_checked_when_the_model_is_compiled) {
         weft_compile_options options;
     } rows[] = {
         {"train", "a", NULL, {0}},
-        {"train", "a aa", "flow train: the model has no graph 'aa'; it has a, b, both, mean, val", {0}},
+        {"train", "a aa", "test_flow.c:", {0}},
+        {"train", "a aa", ": flow train: the model has no graph 'aa': did you mean 'a'? It has a, b, both, mean, val", {0}},
+        {"train", "a quite", ": flow train: the model has no graph 'quite'; it has a, b, both, mean, val", {0}},
         {"a", "b", NULL, {.flow = "a"}},
         {"late", "a", NULL, {.flow = "late"}},
-        {"late", "a", "the model has no flow 'later'; it has late", {.flow = "later"}},
+        {"late", "a", "the model has no flow 'later': did you mean 'late'? It has late", {.flow = "later"}},
         {"late", "a", NULL, {.flow = "train"}},
         {"late", "a", "graph b is not in flow late", {.flow = "late", .graph = "b"}},
         {"late", "a", "graph val is not in flow train", {.flow = "train", .graph = "val"}},
