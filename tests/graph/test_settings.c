@@ -746,7 +746,7 @@ static void never_built(weft_update *update) {
     X(compile_strategy,  COMPILE(.strategy = "dpd"),                "no strategy 'dpd': did you mean 'ddp'?")          \
     X(compile_own,       COMPILE(.own_strategy = &taken),          "own_strategy 'ddp': its name")                    \
     X(compile_reduce,    COMPILE(.reduce = (weft_reduce)3),         "reduce=3: it must be auto, ordered or fast")            \
-    X(compile_graph,     COMPILE(.graph = "trian"),                 "no graph 'trian'; it has train")                  \
+    X(compile_graph,     COMPILE(.graph = "trian"),                 "no graph 'trian': did you mean 'train'? It has train")                  \
     X(compile_flow,      COMPILE(.flow = "trian"),                  "the model has no flow 'trian'")                   \
     X(compile_stop,      COMPILE(.stop_after = "fuze"),             "there is no pass 'fuze'")                         \
     X(compile_calibration, COMPILE(.calibration = "x"),             "a calibration is for a GPU")

@@ -141,6 +141,35 @@ static bool is_possible(const weft_kernel *kernel) {
     return !is_missing;
 }
 
+/* Images and pixels past an int: oneDNN 3.7 divided by 0 while a plan was made that no machine has room for. */
+TEST(onednn_is_not_asked_for_what_it_cannot_count) {
+    for (int kind = ONEDNN_CONV; kind <= ONEDNN_CONV_WEIGHT; kind++) {
+        onednn_problem p = {
+            .kind = (onednn_kind)kind,
+            .threads = 1,
+            .plain = WEFT_F32,
+            .src = {WEFT_F32, .ndim = 4, .shape = {1 << 20, 32, 8, 8}, .stride = {2048, 1, 256, 32}},
+            .weight = {WEFT_F32, .ndim = 4, .shape = {32, 32, 1, 1}, .stride = {32, 1, 1, 1}},
+            .dst = {WEFT_F32, .ndim = 4, .shape = {1 << 20, 32, 8, 8}, .stride = {2048, 1, 256, 32}},
+            .stride = {1, 1},
+            .dilation = {1, 1}};
+        onednn_description found;
+        CHECK(onednn_describe(&p, &found));
+        p.src.shape[0] = p.dst.shape[0] = 1 << 25; /* 2^31 pixels */
+        CHECK(!onednn_describe(&p, &found));
+    }
+    onednn_problem p = {.kind = ONEDNN_MATMUL,
+                        .threads = 1,
+                        .plain = WEFT_F32,
+                        .src = {WEFT_F32, .ndim = 2, .shape = {INT32_MAX, 64}, .stride = {64, 1}},
+                        .weight = {WEFT_F32, .ndim = 2, .shape = {64, 32}, .stride = {32, 1}},
+                        .dst = {WEFT_F32, .ndim = 2, .shape = {INT32_MAX, 32}, .stride = {32, 1}}};
+    onednn_description found;
+    CHECK(onednn_describe(&p, &found));
+    p.src.shape[0] = p.dst.shape[0] = (int64_t)INT32_MAX + 1;
+    CHECK(!onednn_describe(&p, &found));
+}
+
 /* A kernel that no sample reaches would be a kernel that is never tested. */
 TEST(every_kernel_of_this_processor_runs_at_least_one_sample) {
     kernel_env env = {.isa = isa_best(), .threads = 2};
@@ -182,6 +211,7 @@ TEST(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen) {
 
 SUITE("ops", {T(every_op_has_samples_a_summary_and_a_reference), T(every_good_sample_gives_the_types_it_says),
               T(every_bad_sample_is_refused_with_its_reason), T(attributes_survive_being_printed),
+              T(onednn_is_not_asked_for_what_it_cannot_count),
               T(every_kernel_of_this_processor_runs_at_least_one_sample),
               T(every_kernel_agrees_with_the_reference_on_every_sample),
               T(every_kernel_agrees_with_the_reference_in_bf16_and_f16),

@@ -63,11 +63,17 @@ static bool plan_with(const product *p, const weft_node *n, const kernel_env *en
     return fine;
 }
 
+/* What oneDNN cannot take. A single row with gaps is a column-major matrix, too, but oneDNN 3.7 reads the gaps
+ * on AVX-512. */
+static bool must_copy(const matrices *m) {
+    return !matrices_are_plain(m) || (m->rows == 1 && m->column_stride != 1);
+}
+
 /* First copies only what oneDNN cannot take at all; where that leaves its reference, copies every operand
  * that is not dense. */
 static bool plan_of(const weft_node *n, const kernel_env *env, matmul_plan *m) {
     product p = product_of(n);
-    *m = (matmul_plan){.copies = {!matrices_are_plain(&p.a), !matrices_are_plain(&p.b)}};
+    *m = (matmul_plan){.copies = {must_copy(&p.a), must_copy(&p.b)}};
     if (plan_with(&p, n, env, m) && !m->description.is_reference) return true;
     const matrices *in[2] = {&p.a, &p.b};
     for (int i = 0; i < 2; i++) {

@@ -290,11 +290,27 @@ static dnnl_status_t engine_new(dnnl_engine_t *engine) {
     return dnnl_engine_create(engine, dnnl_cpu, 0);
 }
 
+/* Whether the places of a tensor (all axes but the channels or columns) fit an int. */
+static bool is_countable(const onednn_tensor *t, int but) {
+    int64_t places = 1;
+    for (int i = 0; i < t->ndim; i++)
+        if (i != but && __builtin_mul_overflow(places, t->shape[i], &places)) return false;
+    return places <= INT32_MAX;
+}
+
+/* oneDNN counts places in ints. Where they are too many, 3.7 divides by 0 on AVX-512. */
+static bool places_are_countable(const onednn_problem *p) {
+    bool is_matmul = p->kind == ONEDNN_MATMUL;
+    return is_countable(&p->src, is_matmul ? p->src.ndim - 1 : 1) &&
+           is_countable(&p->dst, is_matmul ? p->dst.ndim - 1 : 1) &&
+           (!is_matmul || is_countable(&p->weight, p->weight.ndim - 1));
+}
+
 /* Engine and descriptor live only for this call: nothing that a plan must keep. */
 bool onednn_describe(const onednn_problem *p, onednn_description *description) {
     dnnl_engine_t engine;
     dnnl_primitive_desc_t pd;
-    if (engine_new(&engine) != dnnl_success) return false;
+    if (!places_are_countable(p) || engine_new(&engine) != dnnl_success) return false;
     team before = team_set(p->threads);
     bool fine = primitive_desc(p, engine, &pd) == dnnl_success;
     if (fine) {

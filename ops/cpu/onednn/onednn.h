@@ -43,7 +43,8 @@ typedef struct onednn_description {
     char implementation[KERNEL_IMPLEMENTATION]; /* its name there, such as "jit_1x1:avx2" */
 } onednn_description;
 
-/* Fills *description. Returns false when the library cannot run this problem, or has no memory left. */
+/* Fills *description. Returns false when the library cannot run this problem, could not count its images and
+ * pixels (2^31), or has no memory left. */
 bool onednn_describe(const onednn_problem *p, onednn_description *description);
 
 /* How a primitive treats the weight of a convolution whose packed_bytes are not 0. */
