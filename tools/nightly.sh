@@ -45,7 +45,7 @@ soak         release  soak_loop           30      30      a training of two rank
 install      release  weft-zoo            10       1        as part of another project, by clang, in fresh Debian 12 and 13: README's commands, packages, what uses them
 no_mpi       release  weft-zoo            6         1        a clean Debian 12 and 13 without MPI: dcgan28 trains under graphtool launch to the bits of one rank
 builds       release  model_bits          2504    50       plans of the zoo, and the bits of 2,000 random trainings, are those of an older commit: ac38b15e, or WEFT_BEFORE
-guides       release  weft-zoo            9         1        docs/adding-*.md, each followed to the letter in a copy: its edits, its commands; which files it touches
+guides       release  weft-zoo           10         1        docs/adding-*.md, each followed to the letter in a copy: its edits, its commands; which files it touches
 mutants      release  test_ops            400     2       a sign or an index flipped in a kernel or a gradient: the suites of ops find it
 models_s1    release  model_cases         2000    2000     random models find a defect that was, and nothing without it
 "

@@ -141,7 +141,7 @@ static bool is_possible(const weft_kernel *kernel) {
     return !is_missing;
 }
 
-/* Images and pixels past an int: oneDNN 3.7 divided by 0 while a plan was made that no machine has room for. */
+/* Images and pixels past an int: oneDNN 3.7 divided by 0 while a plan was made that fits no machine. */
 TEST(onednn_is_not_asked_for_what_it_cannot_count) {
     for (int kind = ONEDNN_CONV; kind <= ONEDNN_CONV_WEIGHT; kind++) {
         onednn_problem p = {

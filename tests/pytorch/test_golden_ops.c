@@ -1,6 +1,6 @@
 /* test_golden_ops.c - single ops and their gradients against PyTorch (tests/golden/ops.safetensors and
  * attention.safetensors), compiled and run like any model, by the reference kernels and by the best ones.
- * tests/golden/README.md has the attributes of each case. */
+ * tests/golden/make_goldens.py has the attributes of each case. */
 #include "support/kernels/golden.h"
 #include "support/test.h"
 #include "weft/weft.h"

@@ -63,8 +63,8 @@ static bool plan_with(const product *p, const weft_node *n, const kernel_env *en
     return fine;
 }
 
-/* What oneDNN cannot take. A single row with gaps is a column-major matrix, too, but oneDNN 3.7 reads the gaps
- * on AVX-512. */
+/* What oneDNN cannot take. A single row with gaps is a column-major matrix, too, but oneDNN 3.7 reads the
+ * gaps on AVX-512. */
 static bool must_copy(const matrices *m) {
     return !matrices_are_plain(m) || (m->rows == 1 && m->column_stride != 1);
 }
