@@ -369,15 +369,20 @@ static void make_layers(const char *name, bool in_scope) {
     for (int i = 0; i < 3; i++) x = weft_linear(x, 3, (const char *const[]){"fc1", "fc2", "fc3"}[i], NULL);
     if (in_scope) weft_scope_leave(g);
     weft_minimize(weft_mean(x, WEFT_ALL, false), "", &(weft_optimizer){.type = "sgd", .lr = 0.1});
+    if (in_scope) weft_model_set_ddp(m, "net", &(weft_ddp_options){.bucket_cap_mb = 1});
+    if (in_scope) weft_model_set_precision(m, "net", WEFT_BF16);
     CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
     weft_model_free(m);
 }
 
-TEST(info_says_how_many_subgraphs_a_model_became) {
+TEST(info_shows_subgraphs_and_what_the_model_says_of_them) {
     make_layers("apart.bin", false);
     make_layers("whole.bin", true);
     ends(run("graphtool info apart.bin | grep '3 subgraphs, each with its own DDP'"), 0);
     ends(run("! graphtool info whole.bin | grep 'subgraphs, each with'"), 0);
+    ends(run("graphtool info whole.bin | grep -x 'ddp net bucket_cap_mb=1'"), 0);
+    ends(run("graphtool info whole.bin | grep -x 'precision net bf16'"), 0);
+    ends(run("graphtool info whole.bin --json | grep '\"net\": \"bucket_cap_mb=1\"'"), 0);
 }
 
 static weft_status never_run(weft_op_run *run) {
@@ -449,6 +454,6 @@ SUITE("tools", {T(help_tells_options_and_an_example),
                 T(plans_show_their_flow),
                 T(layers_count_what_a_forward_computes),
                 T(subgraphs_are_those_of_weft_ddp),
-                T(info_says_how_many_subgraphs_a_model_became),
+                T(info_shows_subgraphs_and_what_the_model_says_of_them),
                 T(a_model_with_ops_of_its_program_is_shown_and_not_run),
                 T(ops_are_listed_for_people_and_machines)})

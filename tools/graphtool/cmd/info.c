@@ -7,6 +7,7 @@
 #include "graph/settings/ddp.h"
 #include "graph/settings/flow.h"
 #include "graph/settings/minimize.h"
+#include "graph/settings/precision.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -104,6 +105,18 @@ static json_t *flows_json(const weft_model *m) {
     return flows;
 }
 
+/* Options of weft_model_set_ddp by path ("/": the whole model), as in a dump. */
+static json_t *ddps_json(const weft_model *m) {
+    json_t *ddps = json_object();
+    for (const ddp_entry *e = m->ddps; e; e = e->next) {
+        text t = {0};
+        attrs_write(&t, &ddp_fields, &e->attrs);
+        const char *options = tool_take(&t);
+        json_object_set_new(ddps, path_full(e->path), json_string(options + (*options == ' ')));
+    }
+    return ddps;
+}
+
 /* Keys are stable: what the text shows, and each parameter and state. */
 static void info_json(const weft_model *m, const subgraph *subs, int n_subs, const options *o) {
     json_t *graphs = json_array(), *groups = json_array();
@@ -119,9 +132,10 @@ static void info_json(const weft_model *m, const subgraph *subs, int n_subs, con
                               subs[i].parameters, "elements", (json_int_t)subs[i].elements, "frozen",
                               (json_int_t)subs[i].frozen, "bytes", (json_int_t)subs[i].bytes, "state_bytes",
                               (json_int_t)subs[i].state_bytes));
-    out_json(o->output, json_pack("{s:s, s:I, s:s?, s:o, s:o, s:o, s:o}", "model", m->name, "batch",
-                                  (json_int_t)m->batch, "strategy", m->strategy, "flows", flows_json(m),
-                                  "graphs", graphs, "subgraphs", groups, "parameters", parameters_json(m)));
+    out_json(o->output, json_pack("{s:s, s:I, s:s?, s:o, s:o, s:o, s:o, s:o}", "model", m->name, "batch",
+                                  (json_int_t)m->batch, "strategy", m->strategy, "ddp", ddps_json(m), "flows",
+                                  flows_json(m), "graphs", graphs, "subgraphs", groups, "parameters",
+                                  parameters_json(m)));
 }
 
 /* ---- text ---- */
@@ -228,6 +242,8 @@ static void info_text(const weft_model *m, const subgraph *subs, int n_subs, con
                  "%d subgraphs, each with its own DDP; weft_model_set_ddp(model, \"\", ...) makes them one\n",
                  trained);
     if (m->strategy) text_add(&t, "strategy %s\n", m->strategy);
+    for (const ddp_entry *e = m->ddps; e; e = e->next) ddp_write(&t, e);
+    for (const precision_entry *e = m->precisions; e; e = e->next) precision_write(&t, e);
     notes_text(&t, m);
     if (m->flows) text_add(&t, "\n");
     for (const flow_entry *e = m->flows; e; e = e->next) flow_write(&t, e->name, e->n, e->steps);
