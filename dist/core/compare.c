@@ -66,9 +66,9 @@ static weft_status tell_difference(comparing *c, int setting, int rank) {
     text_cut(values[0], SHOW(s->value), VALUE_BYTES);
     text_cut(values[1], SHOW(s->value), VALUE_BYTES);
     weft_status status =
-        comm_send(c->comm, c->root, "the setting of another rank", values[0], VALUE_BYTES, c->error);
+        comm_share(c->comm, c->root, "the setting of another rank", values[0], VALUE_BYTES, c->error);
     if (!status)
-        status = comm_send(c->comm, rank, "the setting that differs", values[1], VALUE_BYTES, c->error);
+        status = comm_share(c->comm, rank, "the setting that differs", values[1], VALUE_BYTES, c->error);
     if (status) return status;
     return error_set(c->error, WEFT_PEER, "the ranks do not agree: %s %s on rank %d, %s on rank %d", s->name,
                      values[0], c->root, values[1], rank);
@@ -77,8 +77,8 @@ static weft_status tell_difference(comparing *c, int setting, int rank) {
 /* One round: all ranks compare their settings with the root's, and all get all votes. */
 static weft_status compare_with_root(comparing *c) {
     memcpy(c->theirs, c->mine, (size_t)c->n * sizeof *c->theirs);
-    weft_status status = comm_send(c->comm, c->root, "the settings of all ranks", c->theirs,
-                                   (size_t)c->n * sizeof *c->theirs, c->error);
+    weft_status status = comm_share(c->comm, c->root, "the settings of all ranks", c->theirs,
+                                    (size_t)c->n * sizeof *c->theirs, c->error);
     if (status) return status;
     return comm_exchange(c->comm, "the result of comparing settings", c->votes, vote(c), c->error);
 }

@@ -1,7 +1,8 @@
-/* exchange.c - a few bytes between ranks, see exchange.h. */
+/* exchange.c - bytes of one rank, or a number of each, see exchange.h. */
 #include "dist/core/exchange.h"
 
-weft_status comm_send(weft_comm *comm, int from, const char *name, void *bytes, size_t n, weft_error *error) {
+weft_status comm_share(weft_comm *comm, int from, const char *name, void *bytes, size_t n,
+                       weft_error *error) {
     weft_collective c = {.kind = WEFT_COLLECTIVE_BROADCAST,
                          .dtype = WEFT_U8,
                          .root = from,

@@ -71,7 +71,7 @@ bool own_infer(op_call *c) {
     for (int i = 0; i < c->n_in; i++) t.operands[i] = type_out(op_in(c, i));
     for (int k = 0; k < c->n_out; k++) t.results[k] = t.operands[0];
     if (!is->infer(&t))
-        return op_fail(c, WEFT_SHAPE, "%s", reason_of(t.why, refused(c).text).text);
+        return op_fail(c, WEFT_SHAPE, "%s", *t.why ? reason_of(t.why, "").text : refused(c).text);
     for (int k = 0; k < c->n_out; k++)
         if (!type_take(c, k, &t.results[k])) return false;
     return true;

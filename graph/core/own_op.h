@@ -35,14 +35,14 @@ typedef struct own_attrs {
     int64_t integers[WEFT_MAX_OP_NUMBERS];
 } own_attrs;
 
-enum { OWN_NUMBER_BYTES = sizeof(double) /* and of int64_t */ };
+enum { OWN_NUMBER_BYTES = sizeof(double) };
+_Static_assert(sizeof(double) == sizeof(int64_t), "numbers of both kinds are copied alike");
 
-/* A number that a definition or a call gives: its name, the place in own_attrs that a definition would give
- * it, and its value of OWN_NUMBER_BYTES. */
+/* A number that a definition or a call gives: its name and its value, of OWN_NUMBER_BYTES. */
 typedef struct own_number {
     const char **name;
     attr_kind kind; /* ATTR_REAL or ATTR_INT */
-    size_t offset;
+    size_t offset;  /* of a definition's number in own_attrs; a call's is found by its name */
     const void *value;
 } own_number;
 /* The numbers of *n, in order; how many. The list points into *n. */

@@ -155,7 +155,7 @@ WEFT_API weft_status weft_define_op(weft_op_set *set, const weft_op_definition *
 /** Calls an op of your own in the graph of its operands, and returns result 0; the others are
  * weft_node_result(weft_value_node(y), 1), ... Numbers that are not given, and all where `numbers` is NULL,
  * are as the definition says. Fails as every builder does; WEFT_NAME when the model has no such op, or the op
- * no such number. With n = 0 there is no graph to report to: it returns NULL. */
+ * no such number. With n below 1 there is no graph to report to: it returns NULL and records no error. */
 WEFT_API weft_value *weft_call_op(const char *name, int n, weft_value *const *operands,
                                   const weft_op_numbers *numbers);
 

@@ -157,7 +157,7 @@ static weft_status next(search *s, weft_checkpoint **c, weft_error *error) {
     bool is_first = !s->comm || !s->comm->rank; /* of a world */
     if (!s->n && is_first && !folder_is_there(s->folder, s->env)) step = NO_FOLDER;
     s->which--;
-    if (comm_send(s->comm, 0, "newest checkpoint", &step, sizeof step, error)) return error->status;
+    if (comm_share(s->comm, 0, "newest checkpoint", &step, sizeof step, error)) return error->status;
     if (step < 0) return none_left(s, step, error);
     weft_error why = {0};
     weft_status fits = comm_settle(s->comm, s->env, "newest checkpoint", try_step(s, step, c, &why), &why);

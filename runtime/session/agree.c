@@ -23,7 +23,7 @@ static weft_status settle_votes(weft_comm *comm, int32_t *votes, const char *nam
     while (from < world && !votes[from]) from++;
     if (from == world) return WEFT_OK;
     weft_error told = *error, lost = {0};
-    status = comm_send(comm, from, name, &told, sizeof told, &lost);
+    status = comm_share(comm, from, name, &told, sizeof told, &lost);
     if (own && own != WEFT_PEER) return own;
     if (status) return error_set(error, WEFT_PEER, "%s", lost.text);
     if (told.status == WEFT_PEER) return error_set(error, WEFT_PEER, "%s", told.text);
@@ -114,7 +114,7 @@ static bool share_values(weft_session *s, weft_comm *group, void *context) {
         size_t bytes;
         if (move_values(s, group, &end, false, h, &bytes)) return false;
         if (!bytes) return true;
-        if (comm_send(group, 0, "store", h->piece, bytes, h->error)) return false;
+        if (comm_share(group, 0, "store", h->piece, bytes, h->error)) return false;
         if (group->rank && move_values(s, group, &begin, true, h, &bytes)) return false;
     }
 }
@@ -130,7 +130,7 @@ static bool make_equal(weft_session *s, weft_error *error) {
 /* Random nodes draw by micro-batch, not by rank, so all ranks must have one seed. */
 static bool share_seed(weft_session *s, weft_error *error) {
     uint64_t seed = s->store->seed;
-    if (comm_send(s->comm, 0, "seed", &seed, sizeof seed, error)) return false;
+    if (comm_share(s->comm, 0, "seed", &seed, sizeof seed, error)) return false;
     for (int i = 0; i < s->plan->n_programs; i++) s->programs[i].run.seed = seed;
     return true;
 }
@@ -165,7 +165,7 @@ static bool compare(weft_session *s, weft_comm *group, void *context) {
     for (int i = 0; (p = next_part(s, group, &i)); i++)
         if (hash_part(s, p, c, &c->own[n++])) return false;
     memcpy(c->theirs, c->own, n * sizeof *c->own);
-    if (comm_send(group, 0, "check of the store", c->theirs, n * sizeof *c->theirs, c->error)) return false;
+    if (comm_share(group, 0, "check of the store", c->theirs, n * sizeof *c->theirs, c->error)) return false;
     n = 0;
     for (int i = 0; next_part(s, group, &i); i++, n++)
         if (c->own[n] != c->theirs[n] && i < c->first) c->first = i;

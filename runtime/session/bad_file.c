@@ -41,7 +41,7 @@ static weft_status fill_feed(bad_file *f, int index, uint64_t at, void *into, si
     if (!comm || comm->rank == rank)
         status = session_fetch(f->s, b->head, into, input_at(b, run, index % b->head->n_inputs) + at, bytes,
                                error);
-    return rank && !status ? comm_send(f->s->comm, rank, "bad.step", into, bytes, error) : status;
+    return rank && !status ? comm_share(f->s->comm, rank, "bad.step", into, bytes, error) : status;
 }
 
 static weft_status fill(void *context, int index, uint64_t at, void *into, size_t bytes, weft_error *error) {

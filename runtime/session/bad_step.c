@@ -199,7 +199,7 @@ static weft_status gather_parts(weft_session *s, text *report, char headline[HEA
         int r = i < 0 ? first : i;
         if (!found[r] || i == first) continue;
         memcpy(parts[1], parts[0], PART);
-        status = comm_send(s->comm, r, "bad step", parts[1], PART, error);
+        status = comm_share(s->comm, r, "bad step", parts[1], PART, error);
         if (!status) take_part(parts[1], r, where, headline, report);
         told++;
     }

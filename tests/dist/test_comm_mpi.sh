@@ -71,8 +71,8 @@ for window in 0 -1; do
     ranks 3 hook $window "rank 1: a hook is out of luck" "rank 0: " "rank 2: " "rank 1 has given up: a hook is out of luck"
 done
 settle() { wait -n || failures=$((failures + 1)); }
-# Those that mostly wait, beside others; each in a shell of its own, which ends with the number of its failures. Three at
-# once: ranks of MPI wait with a whole processor each, and with 13 of them on 2 processors some did not meet in 30 s.
+# Cases that mostly wait run three at once, each in its own shell, which ends with the number of its failures. No more than
+# that: ranks of MPI wait with a whole processor each, and with 13 of them on 2 processors some did not meet in 30 s.
 beside() { # the arguments of ranks
     (($(jobs -rp | wc -l) < 3)) || settle
     (

@@ -12,7 +12,7 @@ a line for each reason; opinfo.txt.gz has the numbers, a line for a tensor: oper
 gradients g0, g1, ... of L, the sum of the results times fixed numbers (fixed()), by the operands that are marked d; second
 gradients h0, h1, ... of the sum of the gradients times fixed numbers, by the same operands and by the fixed numbers of L, and
 z0, z1, ... by the results y that are not integers: numbers where PyTorch's gradient is computed from the result, else 0.
-Behind the type of a result stands how far PyTorch's f32, or f64 of operands that are one rounding of f32 away, is from it, as a
+Operands are marked d (gradients are by them) or -. After the type of a result stands how far PyTorch's f32, or f64 of operands that are one rounding of f32 away, is from it, as a
 part of the largest element. Elements are cut to 16 bits, so f32 holds them too.
 """
 import argparse

@@ -174,7 +174,8 @@ TEST(unknown_names_are_told_with_the_nearest) {
         {"eval mlp.bin --random-weights --graph vall", "did you mean 'val'?"},
         {"plan mlp.bin --flow Train", "did you mean 'train'?"},
         {"plan mlp.bin --after autodif", "did you mean 'autodiff'? There are flow, "},
-        {"predict mlp.bin --random-weights --fetch clas -o x.npy", "no output, scope or op 'clas': did you mean 'class'?"},
+        {"predict mlp.bin --random-weights --fetch clas -o x.npy",
+         "no output, scope or op 'clas': did you mean 'class'?"},
         {"plan mlp.bin --acumulate 2", "no option --acumulate: did you mean --accumulate?"},
         {"train mlp.bin --learning-rate 1", "no option --learning-rate: did you mean --lr?"},
         {"train mlp.bin --learning_rate=1", "no option --learning_rate=1: did you mean --lr?"},
@@ -383,6 +384,7 @@ TEST(info_shows_subgraphs_and_what_the_model_says_of_them) {
     ends(run("graphtool info whole.bin | grep -x 'ddp net bucket_cap_mb=1'"), 0);
     ends(run("graphtool info whole.bin | grep -x 'precision net bf16'"), 0);
     ends(run("graphtool info whole.bin --json | grep '\"net\": \"bucket_cap_mb=1\"'"), 0);
+    ends(run("graphtool info whole.bin --json | grep '\"net\": \"bf16\"'"), 0);
 }
 
 static weft_status never_run(weft_op_run *run) {
@@ -418,6 +420,7 @@ TEST(a_model_with_ops_of_its_program_is_shown_and_not_run) {
     ends(run("graphtool info own.bin"), 0);
     char *info = read_all("out");
     CHECK_HOLDS(info, "graph step (train, ");
+    CHECK_HOLDS(info, "\nops of the program: test.same\n");
     ends(run("graphtool dot own.bin"), 0);
     char *dot = read_all("out");
     CHECK_HOLDS(dot, "same");

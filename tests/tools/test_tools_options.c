@@ -62,6 +62,17 @@ static void attack_option(const char *command, const char *option, const char *a
     }
 }
 
+/* A crash, or a status that graphtool does not have, would be above 2. */
+TEST(commands_without_their_options_succeed_or_are_refused) {
+    static const char *const rest[] = {"", " mlp.bin", " nowhere.bin", " mlp.bin -o odd.out"};
+    NEED(make_model("mlp"));
+    for (int c = 0; c < COMMANDS; c++)
+        for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
+            int status = run("graphtool %s%s", commands[c], rest[i]);
+            CHECK_SAYS(status >= 0 && status <= 2, "%s%s: status %d", commands[c], rest[i], status);
+        }
+}
+
 TEST(every_option_refuses_what_makes_no_sense) {
     int options = 0;
     NEED(make_model("mlp"));
@@ -219,5 +230,6 @@ TEST(one_rank_takes_the_options_of_many) {
     CHECK(ends(run("graphtool predict only.bin --seed 1 -o p.npy"), 0));
 }
 
-SUITE("tools: options", {T(every_option_refuses_what_makes_no_sense), T(options_without_effect_are_refused),
-                         T(one_rank_takes_the_options_of_many)})
+SUITE("tools: options",
+      {T(commands_without_their_options_succeed_or_are_refused), T(every_option_refuses_what_makes_no_sense),
+       T(options_without_effect_are_refused), T(one_rank_takes_the_options_of_many)})

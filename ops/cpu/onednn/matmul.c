@@ -64,9 +64,9 @@ static bool plan_with(const product *p, const weft_node *n, const kernel_env *en
 }
 
 /* What oneDNN cannot take. A single row with gaps is a column-major matrix, too, but oneDNN 3.7 reads the
- * gaps on AVX-512. */
+ * gaps on AVX-512; it is copied everywhere, so that a plan does not depend on the library. */
 static bool must_copy(const matrices *m) {
-    return !matrices_are_plain(m) || (m->rows == 1 && m->column_stride != 1);
+    return !matrices_are_plain(m) || (m->rows == 1 && m->columns > 1 && m->column_stride != 1);
 }
 
 /* First copies only what oneDNN cannot take at all; where that leaves its reference, copies every operand

@@ -117,6 +117,28 @@ static json_t *ddps_json(const weft_model *m) {
     return ddps;
 }
 
+static json_t *precisions_json(const weft_model *m) {
+    json_t *precisions = json_object();
+    for (const precision_entry *e = m->precisions; e; e = e->next)
+        json_object_set_new(precisions, e->path, json_string(weft_dtype_name(e->dtype)));
+    return precisions;
+}
+
+/* The names of ops that the program which made the model defines. */
+static json_t *program_ops(const weft_model *m) {
+    json_t *names = json_array();
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next) {
+            size_t i = 0;
+            if (!op_is_of_program(n->op)) continue;
+            while (i < json_array_size(names) &&
+                   strcmp(json_string_value(json_array_get(names, i)), n->op->name))
+                i++;
+            if (i == json_array_size(names)) json_array_append_new(names, json_string(n->op->name));
+        }
+    return names;
+}
+
 /* Keys are stable: what the text shows, and each parameter and state. */
 static void info_json(const weft_model *m, const subgraph *subs, int n_subs, const options *o) {
     json_t *graphs = json_array(), *groups = json_array();
@@ -132,10 +154,11 @@ static void info_json(const weft_model *m, const subgraph *subs, int n_subs, con
                               subs[i].parameters, "elements", (json_int_t)subs[i].elements, "frozen",
                               (json_int_t)subs[i].frozen, "bytes", (json_int_t)subs[i].bytes, "state_bytes",
                               (json_int_t)subs[i].state_bytes));
-    out_json(o->output, json_pack("{s:s, s:I, s:s?, s:o, s:o, s:o, s:o, s:o}", "model", m->name, "batch",
-                                  (json_int_t)m->batch, "strategy", m->strategy, "ddp", ddps_json(m), "flows",
-                                  flows_json(m), "graphs", graphs, "subgraphs", groups, "parameters",
-                                  parameters_json(m)));
+    out_json(o->output,
+             json_pack("{s:s, s:I, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "model", m->name, "batch",
+                       (json_int_t)m->batch, "strategy", m->strategy, "ddp", ddps_json(m), "precision",
+                       precisions_json(m), "flows", flows_json(m), "program_ops", program_ops(m), "graphs",
+                       graphs, "subgraphs", groups, "parameters", parameters_json(m)));
 }
 
 /* ---- text ---- */
@@ -244,6 +267,11 @@ static void info_text(const weft_model *m, const subgraph *subs, int n_subs, con
     if (m->strategy) text_add(&t, "strategy %s\n", m->strategy);
     for (const ddp_entry *e = m->ddps; e; e = e->next) ddp_write(&t, e);
     for (const precision_entry *e = m->precisions; e; e = e->next) precision_write(&t, e);
+    json_t *ops = program_ops(m);
+    for (size_t i = 0; i < json_array_size(ops); i++)
+        text_add(&t, "%s%s", i ? ", " : "ops of the program: ", json_string_value(json_array_get(ops, i)));
+    if (json_array_size(ops)) text_add(&t, "\n");
+    json_decref(ops);
     notes_text(&t, m);
     if (m->flows) text_add(&t, "\n");
     for (const flow_entry *e = m->flows; e; e = e->next) flow_write(&t, e->name, e->n, e->steps);
