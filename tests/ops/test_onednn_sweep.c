@@ -305,7 +305,11 @@ static void case_run(report *r, const onednn_case *c, uint64_t index, weft_isa i
             taken |= is_taken;
             if (is_taken && wanted && strcmp(list[i]->name, wanted) == 0) r->met++;
             is_bad |= why != NULL;
-            if (why) tell(r, "case %" PRIu64 " by %s: %s: %s", index, list[i]->name, t.what, why);
+            char implementation[KERNEL_IMPLEMENTATION] = "";
+            if (why && list[i]->implementation) list[i]->implementation(t.s.n, &env, implementation);
+            if (why)
+                tell(r, "case %" PRIu64 " by %s (%s): %s: %s", index, list[i]->name, implementation, t.what,
+                     why);
         }
     }
     r->run += taken;
@@ -599,6 +603,63 @@ TEST(defects_that_were_found_stay_away) {
          .stride = {2, 2},
          .pad = {0, 3},
          .dilation = {1, 2}},
+        {.kind = CASE_CONV,
+         .wide = true,
+         .batch = 2,
+         .channels = 1,
+         .out = 2,
+         .small = {4, 1},
+         .size = {4, 2},
+         .kernel = {1, 4},
+         .stride = {1, 2},
+         .pad = {0, 1}},
+        {.kind = CASE_CONV,
+         .axes = 3,
+         .dtype = "f32",
+         .bias_dtype = "f32",
+         .has_bias = true,
+         .batch = 3,
+         .channels = 1,
+         .out = 33,
+         .small = {3, 2, 1},
+         .size = {3, 5, 2},
+         .kernel = {4, 4, 2},
+         .stride = {2, 1, 3},
+         .pad = {3, 0, 0}},
+        {.kind = CASE_CONV,
+         .axes = 3,
+         .wide = true,
+         .bias_dtype = "f32",
+         .has_bias = true,
+         .batch = 3,
+         .channels = 1,
+         .out = 2,
+         .small = {2, 1, 1},
+         .size = {1, 1, 3},
+         .kernel = {4, 3, 3},
+         .stride = {1, 3, 3},
+         .pad = {2, 1, 1}},
+        {.kind = CASE_CONV,
+         .axes = 3,
+         .batch = 3,
+         .channels = 1,
+         .out = 3,
+         .small = {2, 1, 4},
+         .size = {1, 3, 2},
+         .kernel = {4, 1, 3},
+         .stride = {1, 3, 1},
+         .pad = {2, 0, 2}},
+        {.kind = CASE_WEIGHT,
+         .axes = 3,
+         .wide = true,
+         .batch = 1,
+         .channels = 17,
+         .out = 2,
+         .small = {2, 2, 5},
+         .size = {1, 3, 5},
+         .kernel = {2, 2, 1},
+         .stride = {1, 1, 1},
+         .pad = {1, 0, 0}},
     };
     uint64_t n = sizeof list / sizeof *list;
     for (uint64_t i = 0; i < n; i++) {

@@ -144,15 +144,26 @@ static bool is_dilated_and_blind(const onednn_problem *p) {
     return is_blind;
 }
 
+/* Whether the window is longer than the image along an axis from `first` (0: depth of volumes, else height)
+ * to before `end`. */
+static bool is_longer(const onednn_problem *p, int first, int end) {
+    bool longer = false;
+    for (int i = first; i < end; i++) {
+        int64_t window = p->weight.shape[p->weight.ndim - (p->src.ndim - 2) + i];
+        longer |= (window - 1) * p->dilation[i] + 1 > p->src.shape[2 + i];
+    }
+    return longer;
+}
+
 static bool has_strides(const onednn_problem *p) {
     for (int i = 0; i < p->src.ndim - 2; i++)
         if (p->stride[i] != 1) return true;
     return false;
 }
 
-/* Implementations that must not be used; tests/ops/test_onednn_sweep.c looks for more. All but the last were
- * found in 2.6.3. 3.2 has the first defect on AVX2, too, and its code is the same in 3.7; the others of 2.6.3
- * need AVX-512, where no sweep of 3.x has run yet: these implementations are declined there, too.
+/* Implementations that must not be used; tests/ops/test_onednn_sweep.c looks for more. What does not name
+ * 3.7.2 was found in 2.6.3, and is declined in 3.x, too: 3.2 has the first defect on AVX2, and its code is
+ * the same in 3.7.
  *
  * Weight gradients. "jit_1x1:avx2" and its AVX-512 variants (in bf16 too), with strides: they first copy the
  * pixels that the window sees into scratch. The room has `channels` elements for each pixel, but pixel i is
@@ -161,16 +172,17 @@ static bool has_strides(const onednn_problem *p) {
  * loops were seen. "jit_bf16:avx512_core...": elements of the window that see only padding get the old
  * contents of the scratch, not 0 (of volumes on any axis, of images along the width); with strides and one
  * channel it reads past the end of the image; of volumes with a stride along the depth some elements of the
- * window are wrong. "jit:avx512_common" of volumes: with a stride along the depth and padding in front of
- * more than that stride, so that a second plane of the result begins in the padding, it reads before or past
- * the image.
+ * window are wrong; 3.7.2 is wrong where the window is longer than the volume is deep. "jit:avx512_common" of
+ * volumes: with a stride along the depth and padding in front of more than that stride, so that a second
+ * plane of the result begins in the padding, it reads before or past the image.
  *
  * Data gradients. "jit_bf16_1x1:avx512_core_bf16": wrong with an odd number of channels for some
  * numbers of pixels, such as 30, 59, 60, 89 (with strides or without); "jit_bf16_1x1:avx512_core", which has
  * no instructions for bf16, is right.
  *
  * Forward. "brg_conv_fwd:avx2" of 3.7.2, with a bias: where the window is dilated along the width and every
- * pixel of the result sees only padding there, it ends the process by SIGSEGV. */
+ * pixel of the result sees only padding there, it ends the process by SIGSEGV. "brg_conv_fwd:avx512..." of
+ * 3.7.2, with one channel: wrong where results are one pixel wide or the window is longer than the image. */
 static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
     const char *name = innermost(library_name(pd));
     bool is_point = strstr(name, "1x1"), strides = p->kind != ONEDNN_MATMUL && has_strides(p);
@@ -179,10 +191,14 @@ static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd
     if (p->kind == ONEDNN_CONV_WEIGHT && is_point)
         return strides && channels < (strstr(name, "avx512") ? 16 : 8);
     if (p->kind == ONEDNN_CONV_WEIGHT && strstr(name, "jit_bf16"))
-        return is_partly_blind(p) || (strides && channels == 1) || (is_volume && p->stride[0] != 1);
+        return is_partly_blind(p) || (strides && channels == 1) ||
+               (is_volume && (p->stride[0] != 1 || is_longer(p, 0, 1)));
     if (p->kind == ONEDNN_CONV_WEIGHT && strncmp(name, "jit:", 4) == 0)
         return is_volume && p->stride[0] != 1 && p->pad_before[0] > p->stride[0];
-    if (p->kind == ONEDNN_CONV && strncmp(name, "brg", 3) == 0) return is_dilated_and_blind(p);
+    if (p->kind == ONEDNN_CONV && strncmp(name, "brg", 3) == 0)
+        return is_dilated_and_blind(p) ||
+               (channels == 1 && strstr(name, "avx512") &&
+                (p->dst.shape[p->dst.ndim - 1] == 1 || is_longer(p, 0, p->src.ndim - 2)));
     return p->kind == ONEDNN_CONV_DATA && is_point && strstr(name, "avx512_core_bf16") && p->dst.shape[1] % 2;
 }
 
