@@ -18,7 +18,7 @@ static weft_status shrink(weft_op_run *run) {
     float *y = run->results[0].data, threshold = (float)run->reals[0];
     int64_t n = 1;
     for (int i = 0; i < run->results[0].type.ndim; i++) n *= run->results[0].type.shape[i];
-    for (int64_t i = 0; i < n; i++) /* 0 x: a NaN stays one */
+    for (int64_t i = 0; i < n; i++) /* 0 x keeps NaN */
         y[i] = x[i] > threshold ? x[i] - threshold : x[i] < -threshold ? x[i] + threshold : 0 * x[i];
     return WEFT_OK;
 }

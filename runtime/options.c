@@ -62,10 +62,10 @@ static weft_status missing(const weft_model *m, const char *where, bool is_flow,
         if (!is_flow) g = g->next;
     }
     char *list = text_detach(&names);
-    weft_status status =
-        error_set(error, WEFT_NAME, "compile: %sthe model has no %s '%s'%s%s%s", where,
-                  is_flow ? "flow" : "graph", SHOW(name), nearest_ask(&near).question,
-                  !list || !*list ? "" : near.name ? " It has " : "; it has ", list ? list : "");
+    near_text ask = nearest_ask(&near);
+    weft_status status = error_set(error, WEFT_NAME, "compile: %sthe model has no %s '%s'%s%s%s", where,
+                                   is_flow ? "flow" : "graph", SHOW(name), ask.question,
+                                   list && *list ? ask.it_has : "", list ? list : "");
     free(list);
     return status;
 }
@@ -91,9 +91,10 @@ static weft_status check_step(const weft_model *m, const flow_entry *e, const we
                          "compile: %sbatch=next of graph %s: it has no inputs: leave it out", where.text,
                          s->graph);
     if (s->accumulate <= 1 || graph_accumulates(g)) return WEFT_OK;
-    return error_set(error, WEFT_ARGUMENT,
-                     "compile: %saccumulate=%d of graph %s: it trains nothing and has no inputs: leave it out",
-                     where.text, s->accumulate, s->graph);
+    return error_set(
+        error, WEFT_ARGUMENT,
+        "compile: %saccumulate=%d of graph %s: it trains nothing and has no inputs: leave it out", where.text,
+        s->accumulate, s->graph);
 }
 
 /* All flows of the model, so that a misspelt name is found before it is used. */

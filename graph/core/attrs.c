@@ -1,10 +1,10 @@
 /* attrs.c - attributes of ops by their tables: checks, compares, hashes, prints and parses the fields of a
  * struct that op->attrs describes. A field that is not given parses as zero; fields that are zero are not
  * printed, except for kinds DTYPE and KEY. */
-#include "graph/core/own_op.h"
 #include "graph/core/error.h"
 #include "graph/core/nearest.h"
 #include "graph/core/op.h"
+#include "graph/core/own_op.h"
 #include "graph/core/table.h"
 #include "graph/core/words.h"
 

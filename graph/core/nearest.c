@@ -92,7 +92,9 @@ void nearest_try(nearest *n, const char *name) {
 }
 
 near_text nearest_ask(const nearest *n) {
-    near_text t = {.question = "", .there = n->name ? " There" : "; there"};
+    near_text t = {.question = "",
+                   .there = n->name ? " There" : "; there",
+                   .it_has = n->name ? " It has " : "; it has "};
     if (n->name) snprintf(t.question, sizeof t.question, ": did you mean '%.90s'?", n->name);
     return t;
 }

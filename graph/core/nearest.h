@@ -18,10 +18,10 @@ void nearest_try(nearest *n, const char *name);
 void nearest_try_as(nearest *n, const char *word, const char *name);
 
 /* What an error says: ": did you mean 'd_step'?", or nothing where no name is near, and what
- * the list of all names begins with: " There", or "; there". */
+ * the list of all names begins with: " There", or "; there"; and " It has ", or "; it has ". */
 typedef struct near_text {
     char question[120];
-    const char *there;
+    const char *there, *it_has;
 } near_text;
 near_text nearest_ask(const nearest *n);
 

@@ -64,12 +64,9 @@ static void say_unknown(weft_model *m, const char *name) {
     }
     char *all = text_detach(&known);
     bool trains = all && *all;
-    model_fail(m, NULL, WEFT_NAME, "the model has no optimizer '%s'%s%s%s", SHOW(name),
-               nearest_ask(&near).question,
-               !trains     ? "; none of its graphs trains"
-               : near.name ? " It has "
-                           : "; it has ",
-               trains ? all : "");
+    near_text ask = nearest_ask(&near);
+    model_fail(m, NULL, WEFT_NAME, "the model has no optimizer '%s'%s%s%s", SHOW(name), ask.question,
+               trains ? ask.it_has : "; none of its graphs trains", trains ? all : "");
     free(all);
 }
 

@@ -415,9 +415,10 @@ int64_t log_step(const weft_trainer *t);
 int64_t log_epoch(const weft_trainer *t);
 /* A line for the log, by rank 0. */
 void trainer_log(const weft_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* WEFT_ARGUMENT when a dataset has not the sources that it counts; `field` names that count. */
+weft_status dataset_check(const weft_dataset *data, const char *field, weft_error *error);
 /* WEFT_ORDER when the trainer is for an evaluation; the second one, too, within a hook or
  * options.train_step. */
-weft_status dataset_check(const weft_dataset *data, const char *field, weft_error *error);
 weft_status trainer_check_trains(const weft_trainer *t, weft_error *error);
 weft_status trainer_check_outside(const weft_trainer *t, const char *call, weft_error *error);
 /* Passes an error of this rank to the others, whose collectives fail with its text. */

@@ -144,14 +144,13 @@ static bool is_dilated_and_blind(const onednn_problem *p) {
     return is_blind;
 }
 
-/* Whether the window is longer than the image along an axis from `first` (0: depth of volumes, else height)
- * to before `end`. */
-static bool is_longer(const onednn_problem *p, int first, int end) {
+/* Whether the window is longer than the image along one of the first `axes` (depth of volumes, height,
+ * width). */
+static bool is_longer(const onednn_problem *p, int axes) {
+    int first = p->weight.ndim - (p->src.ndim - 2);
     bool longer = false;
-    for (int i = first; i < end; i++) {
-        int64_t window = p->weight.shape[p->weight.ndim - (p->src.ndim - 2) + i];
-        longer |= (window - 1) * p->dilation[i] + 1 > p->src.shape[2 + i];
-    }
+    for (int i = 0; i < axes; i++)
+        longer |= (p->weight.shape[first + i] - 1) * p->dilation[i] + 1 > p->src.shape[2 + i];
     return longer;
 }
 
@@ -192,13 +191,13 @@ static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd
         return strides && channels < (strstr(name, "avx512") ? 16 : 8);
     if (p->kind == ONEDNN_CONV_WEIGHT && strstr(name, "jit_bf16"))
         return is_partly_blind(p) || (strides && channels == 1) ||
-               (is_volume && (p->stride[0] != 1 || is_longer(p, 0, 1)));
+               (is_volume && (p->stride[0] != 1 || is_longer(p, 1)));
     if (p->kind == ONEDNN_CONV_WEIGHT && strncmp(name, "jit:", 4) == 0)
         return is_volume && p->stride[0] != 1 && p->pad_before[0] > p->stride[0];
     if (p->kind == ONEDNN_CONV && strncmp(name, "brg", 3) == 0)
         return is_dilated_and_blind(p) ||
                (channels == 1 && strstr(name, "avx512") &&
-                (p->dst.shape[p->dst.ndim - 1] == 1 || is_longer(p, 0, p->src.ndim - 2)));
+                (p->dst.shape[p->dst.ndim - 1] == 1 || is_longer(p, p->src.ndim - 2)));
     return p->kind == ONEDNN_CONV_DATA && is_point && strstr(name, "avx512_core_bf16") && p->dst.shape[1] % 2;
 }
 

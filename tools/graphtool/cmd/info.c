@@ -1,6 +1,7 @@
 /* info.c - graphtool info: prints a model's graphs, inputs, outputs, subgraphs and parameters, as text or
  * JSON. */
 #include "tools/graphtool/model/layers.h"
+#include "tools/graphtool/model/run_config.h"
 #include "tools/graphtool/output/table.h"
 #include "tools/graphtool/model/tools.h"
 
@@ -105,25 +106,6 @@ static json_t *flows_json(const weft_model *m) {
     return flows;
 }
 
-/* Options of weft_model_set_ddp by path ("/": the whole model), as in a dump. */
-static json_t *ddps_json(const weft_model *m) {
-    json_t *ddps = json_object();
-    for (const ddp_entry *e = m->ddps; e; e = e->next) {
-        text t = {0};
-        attrs_write(&t, &ddp_fields, &e->attrs);
-        const char *options = tool_take(&t);
-        json_object_set_new(ddps, path_full(e->path), json_string(options + (*options == ' ')));
-    }
-    return ddps;
-}
-
-static json_t *precisions_json(const weft_model *m) {
-    json_t *precisions = json_object();
-    for (const precision_entry *e = m->precisions; e; e = e->next)
-        json_object_set_new(precisions, e->path, json_string(weft_dtype_name(e->dtype)));
-    return precisions;
-}
-
 /* The names of ops that the program which made the model defines. */
 static json_t *program_ops(const weft_model *m) {
     json_t *names = json_array();
@@ -156,7 +138,7 @@ static void info_json(const weft_model *m, const subgraph *subs, int n_subs, con
                               (json_int_t)subs[i].state_bytes));
     out_json(o->output,
              json_pack("{s:s, s:I, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "model", m->name, "batch",
-                       (json_int_t)m->batch, "strategy", m->strategy, "ddp", ddps_json(m), "precision",
+                       (json_int_t)m->batch, "strategy", m->strategy, "ddp", ddp_json(m, "/"), "precision",
                        precisions_json(m), "flows", flows_json(m), "program_ops", program_ops(m), "graphs",
                        graphs, "subgraphs", groups, "parameters", parameters_json(m)));
 }

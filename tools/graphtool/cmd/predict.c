@@ -84,9 +84,9 @@ static const char *output_of(weft_model *m, const options *o, const char *graph)
 
 /* Without data, a PNG's default batch is the number of its images. */
 static int predict_run(const options *o) {
-    bool is_png = o->output && text_ends(o->output, ".png");
-    if (!is_png && !(o->output && text_ends(o->output, ".npy")))
-        tool_fail("predict: -o FILE.png or -o FILE.npy is needed");
+    const char *output = o->output ? o->output : "";
+    bool is_png = text_ends(output, ".png");
+    if (!is_png && !text_ends(output, ".npy")) tool_fail("predict: -o FILE.png or -o FILE.npy is needed");
     weft_model *m = tool_load(o);
     options at = *o;
     image_grid g = grid_of(o);

@@ -85,17 +85,17 @@ static json_t *optimizers_json(const options *o, const weft_model *m) {
     return all;
 }
 
-static json_t *ddp_json(const weft_model *m) {
+json_t *ddp_json(const weft_model *m, const char *whole) {
     json_t *all = json_object();
     for (const ddp_entry *e = m->ddps; e; e = e->next) {
         text t = {0};
         attrs_write(&t, &ddp_fields, &e->attrs);
-        json_object_set_new(all, e->path, attrs_json(&t));
+        json_object_set_new(all, *e->path ? e->path : whole, attrs_json(&t));
     }
     return all;
 }
 
-static json_t *precisions_json(const weft_model *m) {
+json_t *precisions_json(const weft_model *m) {
     json_t *all = json_object();
     for (const precision_entry *e = m->precisions; e; e = e->next)
         json_object_set_new(all, e->path, json_string(dtype_name(e->dtype)));
@@ -127,7 +127,7 @@ static json_t *models_json(const options *o, const weft_model *m) {
     put_new(all, o, "flow", flow_json(m));
     if (json_object_size(optimizers)) json_object_set(all, "optimizer", optimizers);
     json_decref(optimizers);
-    put_new(all, o, "ddp", ddp_json(m));
+    put_new(all, o, "ddp", ddp_json(m, ""));
     put_new(all, o, "precision", precisions_json(m));
     return all;
 }
