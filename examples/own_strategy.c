@@ -49,8 +49,8 @@ static weft_value *power(weft_value *gradient, int i, int ranks) {
     weft_value *late = kept(gradient, "late", i, rows, columns, (weft_init){0});
     weft_value *q = kept(gradient, "q", i, columns, RANK, (weft_init){WEFT_INIT_NORMAL, 0, 1});
     weft_value *m = weft_add(gradient, late);
-    weft_value *p = orthonormal(weft_sum_ranks(weft_matmul(m, q, false, false)));
-    weft_value *next = weft_sum_ranks(weft_matmul(m, p, true, false));
+    weft_value *p = orthonormal(weft_all_reduce(weft_matmul(m, q, false, false), WEFT_RANKS_SUM, NULL));
+    weft_value *next = weft_all_reduce(weft_matmul(m, p, true, false), WEFT_RANKS_SUM, NULL);
     weft_value *sum = weft_matmul(p, next, false, true);
     weft_assign(q, next);
     weft_assign(late, weft_sub(m, weft_scale(sum, 1.0 / ranks)));
@@ -70,7 +70,7 @@ static weft_value *powersgd(const weft_bucket *b) {
         if (p->begin > end) parts[n++] = weft_slice(b->gradient, 0, end, p->begin);
         weft_value *part = weft_slice(b->gradient, 0, p->begin, end = p->begin + count);
         if (p->ndim < 2) {
-            parts[n++] = weft_sum_ranks(part);
+            parts[n++] = weft_all_reduce(part, WEFT_RANKS_SUM, NULL);
             continue;
         }
         part = weft_reshape(part, WEFT_SHAPE(p->shape[0], count / p->shape[0]));

@@ -28,7 +28,7 @@ typedef struct zoo_entry {
     bool takes_pictures;    /* it has inputs of zoo_image and zoo_label */
 } zoo_entry;
 
-enum { ZOO_MODELS = 18 };
+enum { ZOO_MODELS = 21 };
 extern const zoo_entry zoo_models[ZOO_MODELS];
 
 /* Input "image" u8[B,28,28] as f32[B,1,28,28]: (pixel / 255 - mean) / deviation. */
@@ -54,6 +54,18 @@ weft_value *zoo_label(weft_graph *g, const zoo_options *o);
 
 /* The fraction of rows whose largest logit is that of the target, f32[]. */
 weft_value *zoo_accuracy(weft_value *logits, weft_value *target);
+
+/* Self-supervised models (zoo_views.c): input f32[B,3,32,32]; an image's representation, [B, 256];
+ * linear, ReLU, linear. With `in_groups` norms are of groups of channels, else batch norm, also in the
+ * head. */
+weft_value *zoo_view(weft_graph *g, const char *name);
+weft_value *zoo_encoder(weft_value *x, const zoo_options *o, bool in_groups);
+weft_value *zoo_head(weft_value *x, const zoo_options *o, bool in_groups, const char *name);
+/* In a graph of its own: every parameter of `follower` becomes keep times itself plus (1 - keep) times the
+ * leader's of the same name; keep is f32[]. */
+void zoo_follow(weft_graph *g, const char *follower, const char *leader, weft_value *keep);
+/* keep, but 0 in the first run of the graph: then the follower becomes equal to its leader. */
+weft_value *zoo_after_first(weft_graph *g, weft_value *keep);
 
 /* A classifier: the parts from which zoo_classify builds the graphs train, val and predict. */
 typedef struct zoo_classifier {
@@ -83,8 +95,11 @@ void zoo_mobilenet_v2(weft_model *m, const zoo_options *o);
 void zoo_vit_tiny(weft_model *m, const zoo_options *o);
 void zoo_bert_tiny(weft_model *m, const zoo_options *o);
 void zoo_llama_tiny(weft_model *m, const zoo_options *o);
-void zoo_unet_ddpm(weft_model *m, const zoo_options *o);     /* zoo_unet.c */
-void zoo_byol(weft_model *m, const zoo_options *o);          /* graphs train, teacher, val and predict */
+void zoo_unet_ddpm(weft_model *m, const zoo_options *o); /* zoo_unet.c */
+void zoo_byol(weft_model *m, const zoo_options *o);      /* graphs train, teacher, val and predict */
+void zoo_simclr(weft_model *m, const zoo_options *o);
+void zoo_moco(weft_model *m, const zoo_options *o);          /* graphs key, train and predict */
+void zoo_dino(weft_model *m, const zoo_options *o);          /* graphs teacher, train and predict */
 void zoo_lstm_char(weft_model *m, const zoo_options *o);     /* zoo_lstm.c */
 void zoo_convnet_twice(weft_model *m, const zoo_options *o); /* zoo_twice.c: graphs plain and augmented */
 

@@ -52,13 +52,13 @@ weft_value *zoo_word_loss(weft_value *logits) {
 }
 
 weft_value *zoo_split_heads(weft_value *x, int64_t heads) {
-    x = weft_reshape(x, WEFT_SHAPE(WEFT_BATCH, weft_dim(x, 1), heads, weft_dim(x, 2) / heads));
+    x = weft_reshape(x, WEFT_SHAPE(-1, weft_dim(x, 1), heads, weft_dim(x, 2) / heads));
     return weft_permute(x, (int64_t[]){0, 2, 1, 3});
 }
 
 weft_value *zoo_join_heads(weft_value *x) {
     int64_t times = weft_dim(x, 2), d = weft_dim(x, 1) * weft_dim(x, 3);
-    return weft_reshape(weft_permute(x, (int64_t[]){0, 2, 1, 3}), WEFT_SHAPE(WEFT_BATCH, times, d));
+    return weft_reshape(weft_permute(x, (int64_t[]){0, 2, 1, 3}), WEFT_SHAPE(-1, times, d));
 }
 
 const weft_optimizer *zoo_optimizer(const zoo_options *o, const weft_optimizer *own) {
@@ -177,6 +177,9 @@ const zoo_entry zoo_models[ZOO_MODELS] = {
     {"llama_tiny", 8, zoo_llama_tiny, "Llama of 6 layers of 288, 256 tokens, named as Hugging Face's, AdamW"},
     {"unet_ddpm", 32, zoo_unet_ddpm, "denoising diffusion of 32x32 colour images: a U-Net with attention"},
     {"byol", 64, zoo_byol, "BYOL on two views of 32x32 images: graphs train and teacher"},
+    {"simclr", 64, zoo_simclr, "SimCLR on two views of 32x32 images, negatives over all ranks, Adam"},
+    {"moco", 64, zoo_moco, "MoCo on two views of 32x32 images, a queue of 4096 keys: graphs key and train"},
+    {"dino", 32, zoo_dino, "DINO: a small ViT on two global and four local crops: graphs teacher and train"},
     {"convnet_twice", 128, zoo_convnet_twice,
      "a classifier of 28x28 images trained twice on a batch: graphs plain and augmented"},
 };

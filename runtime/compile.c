@@ -111,7 +111,7 @@ static const pass pipeline[] = {
     {"optimizer",         NULL,                pass_optimizer,    HAS_TYPES,      HAS_UPDATES,   false},
     {"clean",             NULL,                clean,             HAS_UPDATES,    HAS_EDGES,     true },
     {"epilogue",          NULL,                epilogue,          HAS_EDGES,      0,             true },
-    {"sum_ranks",         NULL,                lower_sum_ranks,   HAS_EDGES,      0,             false},
+    {"collectives",       NULL,                lower_collectives, HAS_EDGES,      0,             false},
     {"broadcast_buffers", NULL,                broadcast_buffers, HAS_EDGES,      0,             false},
     {"uploads",           NULL,                pass_uploads,      HAS_EDGES,      0,             false},
     {"fuse",              NULL,                fuse,              HAS_EDGES,      0,             true },
@@ -248,7 +248,7 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
                                  .device = o->device,
                                  .deterministic = o->deterministic,
                                  .tf32 = o->tf32};
-    plan->model = model_clone_variables(model, plan->options.batch);
+    plan->model = model_clone_variables(model, plan->options.batch, plan->options.world, plan->options.rank);
     if (!plan->model || !strategy_choose(plan, o) || !load_calibration(plan, o->calibration) ||
         !run_pipeline(plan) || !finish(plan, model)) {
         if (plan->model && !model_ok(plan->model))

@@ -154,7 +154,6 @@ struct weft_graph {
     int next_random;                                       /* ordinal of the next random call */
     bool building_backward, building_update, building_f32; /* copied into new nodes */
     bool is_expanded;                                      /* autodiff has run */
-    bool sums_ranks; /* weft_sum_ranks may build here: how a strategy sums a bucket */
 };
 
 /* The ops, kernels and optimizers that there are, as tables that end with NULL. A layer above has them
@@ -185,8 +184,10 @@ struct weft_model {
     arena scratch; /* of the pass that runs: the caller frees this afterwards */
     arena arena;   /* strings, attributes and lists; last, since in C++ this field's name hides the type */
     const char *name;
-    int64_t batch; /* the size that WEFT_BATCH stands for */
-    bool is_bound; /* a copy of the compiler's: no other batch will be bound */
+    int64_t batch;    /* the size that WEFT_BATCH stands for */
+    bool is_bound;    /* a copy of the compiler's: no other batch or world will be bound */
+    int world, rank;  /* of the plan that the model is a copy for; 1 and 0 while it is built */
+    bool needs_world; /* a shape in it depends on the world: its text says both */
     weft_graph *graphs, **graphs_end;
     weft_variable *variables, **variables_end;
     int n_variables;

@@ -29,6 +29,7 @@ weft_model *model_new(const char *name, const weft_env *env, const op_catalog *c
     m->precisions_end = &m->precisions;
     m->flows_end = &m->flows;
     m->batch = 1;
+    m->world = 1;
     m->name = "";
     /* A name that is not valid is recorded as the model's error; only NULL and lack of memory give no
      * model. */

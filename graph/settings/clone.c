@@ -6,11 +6,13 @@
 #include "graph/settings/minimize.h"
 #include "graph/settings/precision.h"
 
-weft_model *model_clone_variables(const weft_model *from, int64_t batch) {
+weft_model *model_clone_variables(const weft_model *from, int64_t batch, int world, int rank) {
     weft_model *m = model_new(from->name, &from->env, from->catalog);
     if (!m) return NULL;
     m->batch = batch;
     m->is_bound = true;
+    m->world = world;
+    m->rank = rank;
     for (const weft_variable *v = from->variables; v; v = v->next) {
         weft_variable *copy = variable_new(m, v->path, v->kind, &v->type, v->init);
         if (!copy) continue;

@@ -134,6 +134,36 @@ static const char *groups_check(const weft_env *env, const char *groups) {
     return why;
 }
 
+weft_status process_group_check(const weft_env *env, const char *groups, const char **why) {
+    *why = groups && *groups ? groups_check(env, groups) : NULL;
+    return !*why ? WEFT_OK : *why == no_memory ? WEFT_MEMORY : WEFT_ARGUMENT;
+}
+
+/* A rank that is not named is a group of its own. */
+int process_group_size(const char *groups, int world, int rank, bool alike, const char **why) {
+    int64_t named = 0, size = 0, own = 1, least = world, most = 1;
+    bool is_here = false;
+    rank_range r;
+    *why = NULL;
+    if (!groups || !*groups) return world;
+    do {
+        if ((*why = range_next(&groups, &r))) return 0;
+        if (r.last >= world) return *why = "a rank is not below the world", 0;
+        size += r.last - r.first + 1;
+        is_here |= r.first <= rank && rank <= r.last;
+        if (r.end == ',') continue;
+        if (is_here) own = size;
+        if (size < least) least = size;
+        if (size > most) most = size;
+        named += size;
+        size = 0;
+        is_here = false;
+    } while (r.end);
+    if (named < world) least = 1;
+    if (alike && least != most) return *why = "groups must be of one size, with every rank in one", 0;
+    return (int)own;
+}
+
 /* ---- entries ---- */
 
 /* Whether a parameter is in the scope `path`; all are in "". */
@@ -192,11 +222,11 @@ static bool ddp_check(weft_model *m, const char *path, const ddp_attrs *attrs) {
                           SHOW(path_full(path)));
     const char *why = attrs_check(&ddp_fields, attrs, buffer);
     if (why) return ddp_fail(m, path, WEFT_ARGUMENT, why);
-    why = attrs->process_group ? groups_check(&m->env, attrs->process_group) : NULL;
-    if (why)
-        model_fail(m, NULL, why == no_memory ? WEFT_MEMORY : WEFT_ARGUMENT, "ddp %s: process_group '%s': %s",
-                   SHOW(path_full(path)), SHOW(attrs->process_group), why);
-    return !why;
+    weft_status status = process_group_check(&m->env, attrs->process_group, &why);
+    if (status)
+        model_fail(m, NULL, status, "ddp %s: process_group '%s': %s", SHOW(path_full(path)),
+                   SHOW(attrs->process_group), why);
+    return !status;
 }
 
 /* Checks first, so that a failed call leaves the options of the path unchanged. */

@@ -53,6 +53,13 @@ void ddp_write(text *t, const ddp_entry *e);
  * own. ranks[] needs room for `world` numbers, all of which may be overwritten. Returns 0 and sets *why when
  * the text is malformed, or names a rank twice or one that is not below `world`. */
 int process_group_of(const char *groups, int world, int rank, int *ranks, const char **why);
+/* WEFT_ARGUMENT or WEFT_MEMORY with *why: what is wrong with such a text in a world of any size. NULL
+ * and "" are good. */
+weft_status process_group_check(const weft_env *env, const char *groups, const char **why);
+/* The number of ranks in the group of `rank`, of a text that has been checked; 0 with *why where it
+ * names a rank that is not below `world`, and with `alike` where a rank of the world is in a group of
+ * another size. */
+int process_group_size(const char *groups, int world, int rank, bool alike, const char **why);
 /* The number of ranks in the largest group of such a text. */
 int process_group_largest(const char *groups, int world);
 

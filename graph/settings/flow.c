@@ -272,11 +272,15 @@ static void range_write(text *t, const weft_flow_step *s) {
     text_add(t, ": ");
 }
 
-static void step_write(text *t, const weft_flow_step *s) {
+/* In a plan a graph without inputs takes no batch, which is `same` also before any other step: no flow
+ * says that. */
+static void step_write(text *t, const weft_flow_step *steps, int i) {
+    const weft_flow_step *s = &steps[i];
+    bool has_batch = s->batch && (s->batch != WEFT_FLOW_SAME || first_gap(i, steps, s->from, s->to) == s->to);
     text_add(t, "%s", s->graph);
     if (s->accumulate) text_add(t, "{accumulate=%d", s->accumulate);
-    if (s->batch) text_add(t, "%sbatch=%s", s->accumulate ? "," : "{", batch_words[s->batch]);
-    if (s->accumulate || s->batch) text_add(t, "}");
+    if (has_batch) text_add(t, "%sbatch=%s", s->accumulate ? "," : "{", batch_words[s->batch]);
+    if (s->accumulate || has_batch) text_add(t, "}");
     if (s->repeat > 1) text_add(t, "*%d", s->repeat);
 }
 
@@ -285,7 +289,7 @@ void flow_steps_write(text *t, int n, const weft_flow_step *steps) {
         bool is_new = !i || steps[i].from != steps[i - 1].from || steps[i].to != steps[i - 1].to;
         if (i) text_add(t, is_new ? "; " : " ");
         if (is_new) range_write(t, &steps[i]);
-        step_write(t, &steps[i]);
+        step_write(t, steps, i);
     }
 }
 

@@ -346,6 +346,18 @@ static bool model_read(reader *r) {
     return section_end(r);
 }
 
+/* " world=4 rank=1", of a plan before its ops over ranks became collectives; false: it is malformed. */
+static bool world_read(const char **at, weft_model *m) {
+    enum { MOST = 1 << 20 };
+    int64_t world, rank;
+    if (!text_accept(at, " world=")) return true;
+    if (!count_parse(at, &world) || !text_accept(at, " rank=") || !count_parse(at, &rank)) return false;
+    if (world < 1 || world > MOST || rank >= world) return false;
+    m->world = (int)world;
+    m->rank = (int)rank;
+    return m->needs_world = true;
+}
+
 /* Reads "model NAME batch=N", which must be the first line, and makes the model. NULL after setting
  * *error. */
 static weft_model *header_read(const char **text, const char *where, const weft_env *env,
@@ -369,6 +381,8 @@ static weft_model *header_read(const char **text, const char *where, const weft_
     m->file = arena_copy(&m->arena, where);
     m->line = 1;
     weft_model_set_batch(m, batch);
+    if (!world_read(&at, m))
+        model_fail(m, NULL, WEFT_FILE, "after the batch: world=N rank=R, with R below N");
     *text = at;
     return m;
 }

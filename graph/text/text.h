@@ -13,6 +13,8 @@ typedef struct bytes_written {
 /* Writes "data @NAME HEX" for the bytes of g's tensors that graph_write gives by name alone, once for each.
  */
 void graph_bytes_write(text *t, const weft_graph *g, bytes_written *done);
+/* The first line: "model NAME batch=N". */
+void header_write(text *t, const weft_model *m);
 void variable_write(text *t, const weft_variable *v);
 /* A number for what the model computes as it trains: its variables, and the nodes of each graph that changes
  * any. What a training that continues may change is left out: the batch, settings of optimizers, subgraphs,

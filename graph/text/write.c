@@ -247,13 +247,19 @@ void graph_bytes_write(text *t, const weft_graph *g, bytes_written *done) {
         }
 }
 
+void header_write(text *t, const weft_model *m) {
+    text_add(t, "model %s batch=%jd", m->name, m->batch);
+    if (m->needs_world) text_add(t, " world=%d rank=%d", m->world, m->rank);
+    text_add(t, "\n");
+}
+
 /* Variables come before graphs, so that a reader knows them when nodes name them. */
 char *weft_model_text(const weft_model *m) {
     text t = {0};
     bytes_written done = {0};
     if (!m) return NULL;
     arena_init(&done.arena, &m->env);
-    text_add(&t, "model %s batch=%jd\n", m->name, m->batch);
+    header_write(&t, m);
     for (const weft_variable *v = m->variables; v; v = v->next) variable_write(&t, v);
     for (const ddp_entry *e = m->ddps; e; e = e->next) ddp_write(&t, e);
     for (const precision_entry *e = m->precisions; e; e = e->next) precision_write(&t, e);

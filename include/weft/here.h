@@ -8,6 +8,7 @@
 #ifndef WEFT_HERE_H
 #define WEFT_HERE_H
 
+#include "weft/collectives.h"
 #include "weft/ddp.h"
 #include "weft/flow.h"
 #include "weft/layers.h"
@@ -122,6 +123,13 @@ static inline weft_value *weft_call_op_at(const char *file, int line, const char
 #define weft_offset(...) weft_offset(WEFT_VALUE_HERE(__VA_ARGS__))
 #define weft_cast(...) weft_cast(WEFT_VALUE_HERE(__VA_ARGS__))
 #define weft_stop_gradient(x) weft_stop_gradient(WEFT_HERE_VALUE(x))
+#define weft_all_reduce(...) weft_all_reduce(WEFT_VALUE_HERE(__VA_ARGS__))
+#define weft_all_gather(...) weft_all_gather(WEFT_VALUE_HERE(__VA_ARGS__))
+#define weft_reduce_scatter(...) weft_reduce_scatter(WEFT_VALUE_HERE(__VA_ARGS__))
+#define weft_broadcast(...) weft_broadcast(WEFT_VALUE_HERE(__VA_ARGS__))
+#define weft_rank_rows(...) weft_rank_rows(WEFT_VALUE_HERE(__VA_ARGS__))
+#define weft_rank(...) weft_rank(WEFT_GRAPH_HERE(__VA_ARGS__))
+#define weft_world(...) weft_world(WEFT_GRAPH_HERE(__VA_ARGS__))
 #define weft_add(...) weft_add(WEFT_VALUE_HERE(__VA_ARGS__))
 #define weft_sub(...) weft_sub(WEFT_VALUE_HERE(__VA_ARGS__))
 #define weft_mul(...) weft_mul(WEFT_VALUE_HERE(__VA_ARGS__))

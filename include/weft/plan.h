@@ -166,8 +166,12 @@ typedef struct weft_memory {
  * One is of the order of arguments, which C leaves open: in weft_sub(d(a), d(b)) gcc builds d(b) first. Where
  * d updates state or draws random numbers, that is another model than clang's; build d(a) and d(b) in
  * statements before. Another, of a plan for several ranks, is of state that a loss reads and micro-batches
- * renew: "differs from one rank: ...". `graphtool plan` and `train` print notes. */
+ * renew, or of ops over ranks that a loss reads: "differs from one rank: ...". `graphtool plan` and
+ * `train` print notes. */
 WEFT_API const char *weft_plan_note(const weft_plan *plan, int index);
+/** The first op over ranks (collectives.h) of a graph, "gather_ranks (clip.c:31)"; NULL where it has
+ * none, or the plan no such graph. Ranks that run such a graph must all run it. The plan owns the text. */
+WEFT_API const char *weft_plan_over_ranks(const weft_plan *plan, const char *graph);
 /** What a plan needs. */
 WEFT_API weft_memory weft_plan_memory(const weft_plan *plan);
 

@@ -117,7 +117,8 @@ typedef struct weft_distribution {
      * it, or what stands for it, as f32[n] like bucket->gradient, and returns it: updates read it. NULL,
      * or bucket->gradient as it is: the bucket is summed as without the function. It is called once for
      * each bucket while weft_compile() runs, in a world of more than one rank; what it builds are nodes
-     * of the plan, and is the same on all ranks. weft_sum_ranks() adds over ranks; weft_state() and
+     * of the plan, and is the same on all ranks. weft_all_reduce() adds over the ranks that share
+     * the bucket; weft_state() and
      * weft_assign() keep what the next step needs (an error feedback). Parameters and state of the model
      * cannot be read there, nor random numbers drawn.
      *
@@ -130,9 +131,6 @@ typedef struct weft_distribution {
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_distribution;
 
-/** Within weft_distribution.gradient: the sum of x over the ranks that share the bucket, in the order of the
- * ranks, so the same bits on all of them. Any shape, f32 or f64. Elsewhere it is WEFT_ORDER. */
-WEFT_API weft_value *weft_sum_ranks(weft_value *x);
 /** @} */
 
 /** @name A strategy of your own

@@ -9,6 +9,8 @@ const op_attr sum_attr_table[] = {
     {"order", ATTR_INT, offsetof(collective_attrs, order), 0, INT64_MAX},
     {"scratch", ATTR_INT, offsetof(collective_attrs, scratch), 1, (int64_t)1 << 46},
     {"group", ATTR_INT, offsetof(collective_attrs, group), 0, INT32_MAX},
+    {"over", ATTR_STRING, offsetof(collective_attrs, over)},
+    {"root", ATTR_INT, offsetof(collective_attrs, root), 0, INT32_MAX},
     {"bf16", ATTR_BOOL, offsetof(collective_attrs, bf16)},
     {"unordered", ATTR_BOOL, offsetof(collective_attrs, unordered)},
     {0},

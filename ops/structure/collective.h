@@ -9,10 +9,13 @@ typedef struct collective_attrs {
     const char *path; /* the bucket, or for small sums and broadcasts a scope */
     int64_t order;    /* place among the program's collectives, from 0: the same on all ranks */
     int64_t scratch;  /* sums: bytes of scratch, which is result 1 */
-    int64_t group;    /* index in the plan of the subgraph whose process group takes part */
-    int64_t root;     /* broadcast: the rank that sends */
-    bool bf16;        /* sums: values are sent in bf16 */
-    bool unordered;   /* sums: may be added in any order */
+    int64_t group;    /* index in plan->subgraphs of the process group that takes part */
+    /* What an op over ranks names: process groups, or "world"; NULL: a pass's, and the path's subgraph
+     * says. */
+    const char *over;
+    int64_t root;   /* broadcast: the rank that sends */
+    bool bf16;      /* sums: values are sent in bf16 */
+    bool unordered; /* sums: may be added in any order */
 } collective_attrs;
 
 /* The bucket that an op's path names; NULL after op_fail. */

@@ -3,6 +3,7 @@
 #include "runtime/passes/passes.h"
 
 #include "graph/settings/minimize.h"
+#include "runtime/plan/value.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,6 +50,12 @@ static void forget_minimizes(weft_graph *g, bool all) {
     }
 }
 
+/* "gather_ranks (clip.c:31)" */
+static const char *place_of(weft_model *m, const weft_node *n) {
+    return n->file ? arena_printf(&m->arena, "%s (%s:%d)", n->op->name, n->file, n->line)
+                   : arena_copy(&m->arena, n->op->name);
+}
+
 /* Replays the builder calls of the source at the plan's batch size; phases are told apart by the graph's
  * suffix. */
 static bool make(weft_plan *plan, const weft_graph *source, program_phase phase) {
@@ -61,6 +68,9 @@ static bool make(weft_plan *plan, const weft_graph *source, program_phase phase)
     p->name = arena_copy(&plan->model->arena, source->name);
     p->graph = graph_replay(source, plan->model, name);
     if (!p->name || !p->graph) return false;
+    const weft_node *n = source->first;
+    while (n && !op_is_over_ranks(n->op)) n = n->next;
+    if (n && !(p->over_ranks = place_of(plan->model, n))) return false;
     show_losses(p->graph);
     forget_minimizes(p->graph, phase == PHASE_LOSS);
     return true;

@@ -1,8 +1,11 @@
-/* rank_states.c - notes state that makes a training of several ranks differ from one rank's: what a loss
- * reads and micro-batches renew, such as the vectors of spectral norm or a center of outputs. One rank renews
- * it once for each of its micro-batches, one after the other; of w ranks each renews its own by its own.
- * Running statistics of batch norm, which only an eval graph reads, are no such state. */
+/* rank_states.c - notes what makes a training of several ranks differ from one rank's: ops over ranks,
+ * which see a micro-batch of each rank; and state that a loss reads and micro-batches renew, such as the
+ * vectors of spectral norm or a center of outputs. One rank renews it once for each of its
+ * micro-batches, one after the other; of w ranks each renews its own by its own. Running statistics of
+ * batch norm, which only an eval graph reads, are no such state. */
 #include "runtime/passes/passes.h"
+
+#include "runtime/plan/value.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +21,8 @@ typedef struct reads {
 static void depend_on_batch(const weft_graph *g, unsigned char *on) {
     for (const weft_node *n = g->first; n; n = n->next) {
         on[n->id] = n->op == &weft_op_input || n->op->flags & OP_RANDOM;
-        for (int i = 0; i < n->n_in; i++)
+        /* what all ranks have together is the same on all */
+        for (int i = 0; i < n->n_in && !op_is_over_ranks(n->op); i++)
             if (n->in[i]) on[n->id] |= on[n->in[i]->node->id];
     }
 }
@@ -37,12 +41,18 @@ static void losses_read(const weft_graph *g, reads *r) {
     }
 }
 
+static const weft_node *over_ranks(const weft_graph *g) {
+    const weft_node *n = g->first;
+    while (n && !(op_is_over_ranks(n->op) && n->n_in)) n = n->next;
+    return n;
+}
+
 /* The training graph of the flow whose loss reads what n, of the graph looked at last, assigns; or NULL. In
  * another graph than the reader's a state that no batch goes into is the same on all ranks, and renewed once
- * a step. */
+ * a step; beside ops over ranks too, where a micro-batch is one of all ranks. */
 static const weft_graph *reader_of(const weft_node *n, const reads *r) {
     int v = n->variable->index;
-    if (r->newest[v] == n->graph) return n->graph;
+    if (r->newest[v] == n->graph && (r->on[n->in[0]->node->id] || !over_ranks(n->graph))) return n->graph;
     return r->on[n->in[0]->node->id] ? r->first[v] : NULL;
 }
 
@@ -84,13 +94,30 @@ static void add_found(const weft_graph *g, reads *r, found *f) {
     }
 }
 
+/* The first graph of the flow with an op over ranks: one note is enough, it says how the whole training
+ * compares. */
+static bool note_over_ranks(weft_plan *plan) {
+    const weft_node *n = NULL;
+    char text[600];
+    int world = plan->options.world;
+    for (int i = 0; i < plan->n_flow && !n; i++)
+        n = over_ranks(graph_find(plan->source, plan->flow[i].graph));
+    if (!n) return true;
+    snprintf(
+        text, sizeof text,
+        "differs from one rank: %s in %.100s (%.150s:%d) sees a micro-batch of each rank: %d ranks train as "
+        "one rank with %d times the batch, not with %d micro-batches",
+        n->op->name, n->graph->name, n->file ? n->file : "?", n->line, world, world, world);
+    return plan_add_note(plan, text);
+}
+
 bool rank_states_note(weft_plan *plan) {
     char more[40] = "", text[1000];
     int world = plan->options.world;
     reads r;
     found f = {0};
     if (world < 2) return true;
-    if (!reads_open(plan, &r)) return false;
+    if (!reads_open(plan, &r) || !note_over_ranks(plan)) return false;
     for (int i = 0; i < plan->n_flow; i++) add_found(graph_find(plan->source, plan->flow[i].graph), &r, &f);
     if (!f.count) return true;
     if (f.count > NAMED) snprintf(more, sizeof more, " and %d more", f.count - NAMED);

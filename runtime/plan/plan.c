@@ -129,7 +129,7 @@ char *weft_plan_text(const weft_plan *plan) {
     bytes_written done = {0};
     if (!plan) return NULL;
     arena_init(&done.arena, &plan->env);
-    text_add(&t, "model %s batch=%jd\n", plan->model->name, plan->options.batch);
+    header_write(&t, plan->model);
     for (const weft_variable *v = plan->model->variables; v; v = v->next) variable_write(&t, v);
     for (const ddp_entry *e = plan->model->ddps; e; e = e->next) ddp_write(&t, e);
     precisions_write(&t, plan);
@@ -187,6 +187,12 @@ bool plan_add_note(weft_plan *plan, const char *words) {
     while (*end) end = &(*end)->next;
     *end = note;
     return true;
+}
+
+const char *weft_plan_over_ranks(const weft_plan *plan, const char *graph) {
+    for (int i = 0; plan && graph && i < plan->n_programs; i++)
+        if (strcmp(plan->programs[i].name, graph) == 0) return plan->programs[i].over_ranks;
+    return NULL;
 }
 
 const char *weft_plan_note(const weft_plan *plan, int index) {

@@ -96,7 +96,8 @@ typedef struct program {
     weft_graph *graph; /* private to the plan; from the pass `order` on, its node list is the schedule */
     /* Size of the arena, and of the largest kernel workspace in it. */
     uint64_t arena_bytes, workspace_bytes;
-    bool trains; /* it updates parameters or accumulates gradients */
+    bool trains;            /* it updates parameters or accumulates gradients */
+    const char *over_ranks; /* its first op over ranks, for weft_plan_over_ranks; NULL: it has none */
     int n_collectives;
     int n_launches; /* 0 for a CPU plan */
     launch_entry *launches;
@@ -153,9 +154,12 @@ struct weft_plan {
     int n_flow, accumulate_most; /* accumulate_most: micro-batches in a step of any graph */
     weft_flow_step *flow;        /* the flow that the plan is for; accumulate is at least 1 */
     plan_note *notes;
-    int n_subgraphs, n_trainings, n_unused;
-    subgraph *subgraphs; /* [n_subgraphs], and one more: all ranks of the world */
-    name_table by_path;  /* subgraphs by path */
+    int n_subgraphs, n_groups, n_trainings, n_unused;
+    /* [n_groups]: n_subgraphs of them, then all ranks of the world, then the process groups that ops
+     * over ranks name; these have no parameters */
+    subgraph *subgraphs;
+    bool has_values;    /* its graphs have ops over ranks, so each rank has a plan of its own */
+    name_table by_path; /* subgraphs by path */
     training *trainings;
     unused_parameter *unused;
     int n_states, n_optimizers;

@@ -14,6 +14,23 @@ bool node_starts_collective(const weft_node *n) {
     return n->op->flags & OP_COMMUNICATES && n->op != &weft_op_wait;
 }
 
+weft_collective_kind collective_kind(const weft_op *op) {
+    if (op == &weft_op_all_reduce) return WEFT_COLLECTIVE_ALL_REDUCE;
+    if (op == &weft_op_broadcast) return WEFT_COLLECTIVE_BROADCAST;
+    return op == &weft_op_reduce_scatter || op == &weft_op_reduce_scatter_values
+               ? WEFT_COLLECTIVE_REDUCE_SCATTER
+               : WEFT_COLLECTIVE_ALL_GATHER;
+}
+
+bool op_is_over_ranks(const weft_op *op) {
+    static const weft_op *const ops[] = {
+        &weft_op_sum_ranks, &weft_op_gather_ranks, &weft_op_scatter_ranks, &weft_op_broadcast_ranks,
+        &weft_op_rank,      &weft_op_world,        &weft_op_rank_rows};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (op == ops[i]) return true;
+    return false;
+}
+
 const weft_variable *node_written(const weft_node *n) {
     if (n->op->flags & OP_WRITES) return n->variable;
     return n->op->writes ? n->in[0]->variable : NULL;

@@ -4,11 +4,16 @@
 #define WEFT_RUNTIME_PLAN_VALUE_H
 
 #include "graph/core/graph.h"
+#include "weft/comm.h"
 
 /* The node has no work to run: inputs, parameters, reads of state, views. */
 bool node_is_silent(const weft_node *n);
 /* The node starts a collective on the communication stream. A wait does not. */
 bool node_starts_collective(const weft_node *n);
+/* An op over ranks (ops/structure/ranks.h), which a pass makes starts and waits of. */
+bool op_is_over_ranks(const weft_op *op);
+/* What the communicator does for an op that starts a collective. */
+weft_collective_kind collective_kind(const weft_op *op);
 /* The variable that a run of the node changes: updates change a bucket in place (op->writes), assigns their
  * variable. NULL: none. */
 const weft_variable *node_written(const weft_node *n);

@@ -44,19 +44,18 @@ bool groups_open(weft_session *s, weft_error *error) {
     int *ranks = arena_new_array(&s->arena, s->comm->world, sizeof *ranks);
     s->votes = arena_new_array(&s->arena, s->comm->world, sizeof *s->votes);
     if (!ranks || !s->votes) return !error_memory(error, "session");
-    for (int i = 0; i < s->plan->n_subgraphs; i++) {
+    for (int i = 0; i < s->plan->n_groups; i++) {
         const char *text = group_text(&s->plan->subgraphs[i]);
         for (int k = 0; k < i; k++)
             if (strcmp(text, group_text(&s->plan->subgraphs[k])) == 0) s->groups[i] = s->groups[k];
         if (!s->groups[i] && !make_groups(s, text, ranks, &s->groups[i], error)) return false;
     }
-    s->groups[s->plan->n_subgraphs] = s->comm;
     return true;
 }
 
 /* Frees each communicator once, and not the world's, which is the caller's. */
 void groups_close(weft_session *s) {
-    for (int i = 0; s->groups && i < s->plan->n_subgraphs; i++) {
+    for (int i = 0; s->groups && i < s->plan->n_groups; i++) {
         bool is_first = true;
         for (int k = 0; k < i; k++) is_first &= s->groups[k] != s->groups[i];
         if (is_first && s->groups[i] != s->comm) weft_comm_free(s->groups[i]);
@@ -85,19 +84,12 @@ void collectives_drain(weft_session *s, bound_program *r, int reached) {
 
 /* ---- running ---- */
 
-static weft_collective_kind kind_of(const weft_op *op) {
-    return op == &weft_op_all_reduce       ? WEFT_COLLECTIVE_ALL_REDUCE
-           : op == &weft_op_reduce_scatter ? WEFT_COLLECTIVE_REDUCE_SCATTER
-           : op == &weft_op_all_gather     ? WEFT_COLLECTIVE_ALL_GATHER
-                                           : WEFT_COLLECTIVE_BROADCAST;
-}
-
 /* Collectives work in place on result 0; result 1, if there is one, is scratch. */
 weft_collective session_collective(const weft_session *s, const bound_program *r, const step *st) {
     const weft_node *n = st->node;
     const collective_attrs *a = n->attrs;
     bool has_scratch = n->n_out > 1;
-    return (weft_collective){.kind = kind_of(n->op),
+    return (weft_collective){.kind = collective_kind(n->op),
                              .dtype = st->out[0].type.dtype,
                              .wire = a->bf16 ? WEFT_BF16 : (weft_dtype)0,
                              .unordered = a->unordered,

@@ -235,7 +235,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     s->offsets = arena_new_array(&s->arena, variables, sizeof *s->offsets);
     s->packed = arena_new_array(&s->arena, variables, sizeof *s->packed);
     s->in_flight = arena_new_array(&s->arena, variables, sizeof *s->in_flight);
-    s->groups = arena_new_array(&s->arena, plan->n_subgraphs + 1, sizeof *s->groups);
+    s->groups = arena_new_array(&s->arena, plan->n_groups, sizeof *s->groups);
     if (s->offsets) store_layout(plan, s->offsets, kinds);
     s->programs = arena_new_array(&s->arena, plan->n_programs, sizeof *s->programs);
     bool good = s->memory && s->programs && s->offsets && s->packed && s->in_flight && s->groups;

@@ -17,6 +17,17 @@ static weft_status compile(sweep *s, int which, const weft_model *m, const weft_
     return s->plan[which] ? WEFT_OK : error->status;
 }
 
+/* Ranks take other batches, and not equally many. */
+static weft_status check_ranks(const sweep *s, const char *graph, weft_error *error) {
+    const char *op = weft_plan_over_ranks(s->plan[0], graph);
+    if (!op || !s->comm || s->comm->world == 1) return WEFT_OK;
+    return kit_fail(
+        error, WEFT_UNSUPPORTED,
+        "graph %s has an op over ranks, %s: ranks evaluate different batches, so it cannot run: take "
+        "it out of this graph, or call weft_run() on all ranks",
+        graph, op);
+}
+
 /* Metrics of the smaller last batch are those of whole batches, at the same places. */
 static weft_status bind(sweep *s, int which, const sweep_options *of, int64_t rows, weft_error *error) {
     bound *r = &s->run[which];
@@ -46,7 +57,7 @@ weft_status sweep_open(sweep *s, const weft_model *m, const weft_compile_options
                  .checks = of->checks,
                  .no_capture = of->no_capture};
     if (measures_open(&s->measures, of->n_evaluators, of->evaluators, of->env, error) ||
-        compile(s, 0, m, how, of->graph, 0, error))
+        compile(s, 0, m, how, of->graph, 0, error) || check_ranks(s, of->graph, error))
         return error->status;
     int64_t samples = dataset_samples(of->data), rows = plan_rows(s->plan[0], of->graph);
     if (of->data->n && samples < rows && compile(s, 0, m, how, of->graph, rows = samples, error))

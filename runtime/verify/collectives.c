@@ -7,12 +7,16 @@
  *        scratch
  *   L6   an all_gather sends what this rank's update has made; no later node of the program touches the
  *        bucket, unless the program waits for the gather
- *   L10  a collective goes over the ranks of its subgraph, sums gradients in that subgraph's wire type and
- *        all else exactly, and has enough scratch
+ *   L10  a collective goes over the ranks of its subgraph, or those that its op names, sums gradients in
+ *        that subgraph's wire type and all else exactly, and has enough scratch
+ *   L24  a gather of values sends this rank's part of axis 0; only this rank's part of a scattered sum of
+ *        values is read
  */
 #include "runtime/verify/map.h"
 #include "runtime/plan/value.h"
 
+#include "ops/kit/basic_attrs.h"
+#include "ops/kit/ops.h"
 #include "ops/structure/collective.h"
 
 #include <string.h>
@@ -83,12 +87,16 @@ static void release(collectives *l, const weft_node *start) {
 
 /* ---- L10 ---- */
 
-/* A bucket's collective is over the bucket's subgraph; another one over the subgraph that its path names. */
+/* A bucket's collective is over the bucket's subgraph; an op's over the process groups that it names; another
+ * one over the subgraph that its path names. */
 static bool goes_over_group(const collectives *l, const weft_node *n) {
     const collective_attrs *a = n->attrs;
-    if (a->group == l->x->plan->n_subgraphs) return n->in[0]->node->op == &weft_op_guard;
-    if (a->group > l->x->plan->n_subgraphs) return false;
-    const subgraph *g = &l->x->plan->subgraphs[a->group];
+    const weft_plan *plan = l->x->plan;
+    if (a->group >= plan->n_groups) return false;
+    const subgraph *g = &plan->subgraphs[a->group];
+    if (a->over) return a->group >= plan->n_subgraphs && strcmp(a->over, g->name) == 0;
+    if (a->group >= plan->n_subgraphs)
+        return a->group == plan->n_subgraphs && n->in[0]->node->op == &weft_op_guard;
     bool is_bucket = n->variable && n->variable->kind == VARIABLE_BUCKET;
     const char *owner = is_bucket ? n->variable->members[0]->path : a->path;
     return (!is_bucket && strcmp(owner, g->name) == 0) || verify_subgraph(l->x, owner) == g;
@@ -100,9 +108,10 @@ static bool has_room(const collectives *l, const weft_node *n) {
     if (n->op == &weft_op_all_gather) return n->n_out == 1;
     if (n->n_out != 2 || n->out[1].type.dtype != WEFT_U8 || type_elements(&n->out[1].type) != a->scratch)
         return false;
-    weft_collective_kind kind = n->op == &weft_op_broadcast        ? WEFT_COLLECTIVE_BROADCAST
-                                : n->op == &weft_op_reduce_scatter ? WEFT_COLLECTIVE_REDUCE_SCATTER
-                                                                   : WEFT_COLLECTIVE_ALL_REDUCE;
+    weft_collective_kind kind = n->op == &weft_op_broadcast           ? WEFT_COLLECTIVE_BROADCAST
+                                : n->op == &weft_op_all_gather_values ? WEFT_COLLECTIVE_ALL_GATHER
+                                : n->op == &weft_op_all_reduce        ? WEFT_COLLECTIVE_ALL_REDUCE
+                                                                      : WEFT_COLLECTIVE_REDUCE_SCATTER;
     size_t count = (size_t)type_elements(&n->out[0].type);
     return (size_t)a->scratch >= weft_collective_scratch(kind, n->out[0].type.dtype,
                                                          a->bf16 ? WEFT_BF16 : (weft_dtype)0, count,
@@ -128,6 +137,47 @@ static bool check_way(const collectives *l, const weft_node *n) {
     return true;
 }
 
+/* ---- L24 ---- */
+
+/* Whether [begin, end) of axis 0 of a buffer of `length` is this rank's part. */
+static bool is_own_part(const subgraph *g, int64_t length, int64_t begin, int64_t end) {
+    int64_t each = length / g->n_ranks;
+    return length == each * g->n_ranks && begin == each * g->rank && end == begin + each;
+}
+
+/* What is gathered lies in this rank's part, and nothing else does. */
+static bool gives_own_part(const subgraph *g, const weft_node *start) {
+    const weft_node *made = start->in[0]->node;
+    if (made->op != &weft_op_pad || !made->in[0]->type.ndim) return false;
+    const pad_attrs *a = made->attrs;
+    int64_t length = made->in[0]->type.shape[0];
+    return a->axis == 0 && is_own_part(g, start->out[0].type.shape[0], a->before, a->before + length);
+}
+
+/* What is read of a scattered sum is this rank's part: the rest is undefined. */
+static bool reads_own_part(const collectives *l, const subgraph *g, const weft_value *sum) {
+    for (const weft_node *n = sum->node->next; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++) {
+            slice_attrs r;
+            if (n->in[i] != sum) continue;
+            if (n->op != &weft_op_slice || !slice_range(n->attrs, &sum->type, &r) || r.axis != 0 ||
+                !is_own_part(g, sum->type.shape[0], r.begin, r.end))
+                return false;
+        }
+    for (const graph_output *o = l->x->p->graph->outputs; o; o = o->next)
+        if (o->value == sum) return false;
+    return true;
+}
+
+static bool check_part(const collectives *l, const weft_node *n, const weft_node *wait) {
+    const subgraph *g = &l->x->plan->subgraphs[((const collective_attrs *)n->attrs)->group];
+    if (n->op == &weft_op_all_gather_values && !gives_own_part(g, n))
+        return verify_broken(l->x, "L24", n, "does not send this rank's part");
+    if (n->op == &weft_op_reduce_scatter_values && !reads_own_part(l, g, &wait->out[0]))
+        return verify_broken(l->x, "L24", n, "is read past this rank's part");
+    return true;
+}
+
 /* ---- L1, L2 ---- */
 
 /* L1 and L2 for a start, then L10 and L6; then it occupies its bytes. */
@@ -140,7 +190,7 @@ static bool check_start(collectives *l, const weft_node *n) {
         return verify_broken(l->x, "L1", n, "does not have one wait after it");
     if (((const collective_attrs *)n->attrs)->order != number || number >= l->x->p->n_collectives)
         return verify_broken(l->x, "L2", n, "is not in the order of collectives");
-    if (!check_way(l, n)) return false;
+    if (!check_way(l, n) || !check_part(l, n, wait)) return false;
     if (n->op == &weft_op_all_gather && !(n->variable && n->variable->shards && sends_update(l, n)))
         return verify_broken(l->x, "L6", n, "does not send what this rank has updated");
     return occupy(l, n);

@@ -122,9 +122,10 @@ static bool check_subgraphs(verify_index *x) {
     if (!ranks || !bytes) return false;
     for (const weft_variable *v = plan->model->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER) bytes[v->subgraph] += (double)type_bytes(&v->type);
-    for (int i = 0; i < plan->n_subgraphs; i++) {
+    for (int i = 0; i < plan->n_groups; i++) {
         const subgraph *g = &plan->subgraphs[i];
-        if (!has_own_options(plan, g, bytes[i]) || !has_own_ranks(plan, g, ranks))
+        bool is_group = i >= plan->n_subgraphs; /* it has no options */
+        if ((!is_group && !has_own_options(plan, g, bytes[i])) || !has_own_ranks(plan, g, ranks))
             return !error_set(&x->error, WEFT_INTERNAL, "L20: subgraph %s: options or ranks are not its own",
                               g->name);
     }

@@ -3,7 +3,7 @@
  *     verify.c          V1-V5  memory of one program
  *     layouts.c         K1-K5  strides: what kernels read and write, what views name
  *     packed.c          K6, K7  packed operands, and other values derived from parameters
- *     collectives.c     L1-L3, L6, L10  collectives beside the program's other nodes
+ *     collectives.c     L1-L3, L6, L10, L24  collectives beside the program's other nodes
  *     buckets.c         L4, L5, L7  gradients, their sums, and the updates that use them
  *     updates.c         L21  updates that are built from ops
  *     guard.c           L22  what a bad step changes

@@ -31,7 +31,7 @@ static bool is_same_collective(const weft_node *m, const weft_node *n) {
     const collective_attrs *a = m->attrs, *b = n->attrs;
     return m->op == n->op && strcmp(a->path, b->path) == 0 && type_equal(&m->out[0].type, &n->out[0].type) &&
            a->order == b->order && a->group == b->group && a->root == b->root && a->bf16 == b->bf16 &&
-           a->unordered == b->unordered;
+           a->unordered == b->unordered && !strcmp(a->over ? a->over : "", b->over ? b->over : "");
 }
 
 /* Compares the collectives of two ranks' programs pairwise, in order. */
@@ -90,9 +90,9 @@ static weft_status check_buckets(const weft_plan *const *plans, int rank, weft_e
 /* Each subgraph's ranks, as its first rank lists them. */
 static weft_status check_groups(const weft_plan *const *plans, int rank, weft_error *error) {
     const weft_plan *plan = plans[rank];
-    for (int i = 0; i < plan->n_subgraphs; i++) {
+    for (int i = 0; i < plan->n_groups; i++) {
         const subgraph *g = &plan->subgraphs[i], *head;
-        bool same = i < plans[g->ranks[0]]->n_subgraphs && g->ranks[g->rank] == rank;
+        bool same = i < plans[g->ranks[0]]->n_groups && g->ranks[g->rank] == rank;
         head = same ? &plans[g->ranks[0]]->subgraphs[i] : g;
         same = same && strcmp(g->path, head->path) == 0 && g->n_ranks == head->n_ranks;
         for (int k = 0; same && k < g->n_ranks; k++) same = g->ranks[k] == head->ranks[k];
@@ -105,7 +105,8 @@ static weft_status check_groups(const weft_plan *const *plans, int rank, weft_er
 
 static weft_status check_place(const weft_plan *first, const weft_plan *plan, int rank, int world,
                                weft_error *error) {
-    if (plan->options.rank == rank && plan->options.world == world && plan->n_subgraphs == first->n_subgraphs)
+    if (plan->options.rank == rank && plan->options.world == world &&
+        plan->n_subgraphs == first->n_subgraphs && plan->n_groups == first->n_groups)
         return WEFT_OK;
     return differ(error, "L12", rank, plan->model->name, "its plan is not of this world");
 }
@@ -147,14 +148,15 @@ static bool takes_norms(const weft_plan *plan) {
 }
 
 /* Variables, own ranges among them, how each bucket is summed, and the sizes of process groups: passes after
- * the one that ends `states` see a rank in nothing else. Empty ranges have no variable, but norms have a
- * place for each. */
+ * the one that ends `states` see a rank in nothing else, unless graphs have ops over ranks. Empty ranges
+ * have no variable, but norms have a place for each. */
 char *verify_rank_text(const weft_plan *plan) {
     bool has_places = takes_norms(plan);
     char *variables = weft_plan_text(plan);
     text t = {0};
     text_add(&t, "%s", variables ? variables : "");
-    for (int i = 0; i < plan->n_subgraphs; i++) text_add(&t, "%d ", plan->subgraphs[i].n_ranks);
+    for (int i = 0; i < plan->n_groups; i++) text_add(&t, "%d ", plan->subgraphs[i].n_ranks);
+    if (plan->has_values) text_add(&t, "rank %d ", plan->options.rank);
     for (const weft_variable *s = next_bucket(plan->model->variables); s; s = next_bucket(s->next)) {
         int64_t begin = 0, end = 0;
         if (s->sum) graph_write(&t, s->sum);

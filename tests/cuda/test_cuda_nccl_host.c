@@ -5,6 +5,7 @@
 #include "cuda_host/cuda_host.h"
 #include "graph/core/error.h"
 #include "support/faults.h"
+#include "support/models/over_ranks.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -112,6 +113,47 @@ TEST(groups_train_over_nccl_as_by_way_of_the_host) {
     job.begin = join;
     world_rank *by_nccl = world_run(&job);
     for (int r = 0; r < 4; r++)
+        CHECK_SAYS(world_agrees(&by_host[r], &by_nccl[r], world_all, where), "rank %d: %s", r, where);
+    CHECK_TEXT(cuda_host_trouble(), "");
+    world_free(by_host);
+    world_free(by_nccl);
+    cuda_host_devices(1);
+    weft_model_free(m);
+}
+
+/* Each op, in each kind of element that ranks exchange, on emulated GPUs. */
+TEST(ops_over_ranks_run_over_nccl_and_by_way_of_the_host) {
+    static const over_ranks all[] = {
+        {NULL, 3, WEFT_F32}, {NULL, 2, WEFT_I64}, {NULL, 2, WEFT_BF16}, {"0-1;2-3", 2, WEFT_F32}};
+    cuda_host_devices(4);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        weft_model *m = over_ranks_values(&all[i]);
+        world_job job = {.model = m,
+                         .options = {.device = WEFT_DEVICE_CUDA, .world = all[i].group ? 4 : all[i].n},
+                         .run = over_ranks_check,
+                         .context = &all[i]};
+        world_free(world_run(&job));
+        job.begin = join;
+        world_free(world_run(&job));
+        weft_model_free(m);
+    }
+    CHECK_TEXT(cuda_host_trouble(), "");
+    cuda_host_devices(1);
+}
+
+/* First and second gradients of them. */
+TEST(ops_over_ranks_train_over_nccl_as_by_way_of_the_host) {
+    char where[300];
+    weft_model *m = over_ranks_model();
+    world_job job = {.model = m,
+                     .options = {.device = WEFT_DEVICE_CUDA, .deterministic = true, .world = 2, .zero = 1},
+                     .run = over_ranks_train};
+    job.options.batch = OVER_RANKS_BATCH / job.options.world;
+    cuda_host_devices(2);
+    world_rank *by_host = world_run(&job);
+    job.begin = join;
+    world_rank *by_nccl = world_run(&job);
+    for (int r = 0; r < job.options.world; r++)
         CHECK_SAYS(world_agrees(&by_host[r], &by_nccl[r], world_all, where), "rank %d: %s", r, where);
     CHECK_TEXT(cuda_host_trouble(), "");
     world_free(by_host);
@@ -318,5 +360,7 @@ TEST(a_rank_without_memory_is_heard_by_all) {
 }
 
 SUITE("NCCL", {T(nccl_trains_to_the_same_bits_as_one_gpu), T(groups_train_over_nccl_as_by_way_of_the_host),
+               T(ops_over_ranks_run_over_nccl_and_by_way_of_the_host),
+               T(ops_over_ranks_train_over_nccl_as_by_way_of_the_host),
                T(an_nccl_that_cannot_split_is_told_before_ranks_meet), T(ranks_that_share_a_gpu_are_told_so),
                T(ranks_that_do_not_meet_all_hear_why), T(a_rank_without_memory_is_heard_by_all)})

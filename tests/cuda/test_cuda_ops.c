@@ -146,10 +146,11 @@ TEST(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen) {
 /* ---- ops without a kernel ---- */
 
 /* Ops that a GPU's plan never runs as a kernel: what graphs read, declare and pass on (summed is always a
- * view), and the communication stream's work. */
+ * view; what ranks are becomes constants), and the communication stream's work. */
 static bool needs_no_kernel(const weft_op *op) {
-    static const char *const names[] = {"input", "parameter",     "state",           "gradients", "minimize",
-                                        "wait",  "stop_gradient", "constant_tensor", "summed"};
+    static const char *const names[] = {"input",    "parameter", "state",         "gradients",
+                                        "minimize", "wait",      "stop_gradient", "constant_tensor",
+                                        "summed",   "rank",      "world",         "rank_rows"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(op->name, names[i]) == 0) return true;
     return op->flags & OP_COMMUNICATES;

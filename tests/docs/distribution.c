@@ -20,9 +20,13 @@ static weft_value *mean_square(weft_value *x, double target) {
 static weft_model *build(void) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
-    weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){2, 3}), *y = x;
-    WEFT_SCOPE(x, "net") y = weft_linear(x, 4, "fc", NULL);
-    weft_minimize(mean_square(y, 0), "net", &(weft_optimizer){.type = "sgd"});
+    weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){2, 3}), *loss = x;
+    WEFT_SCOPE(x, "net") {
+        weft_value *y = weft_linear(x, 4, "fc", NULL), *z = weft_linear(x, 4, "other", NULL);
+        weft_value *scale = weft_parameter(x, "scale", 0, NULL, (weft_init){WEFT_INIT_CONSTANT, 14.3});
+        loss = weft_add(mean_square(y, 0), clip_loss(y, z, scale));
+    }
+    weft_minimize(loss, "net", &(weft_optimizer){.type = "sgd"});
     share_statistics(m);
     return m;
 }

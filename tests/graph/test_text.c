@@ -182,7 +182,7 @@ TEST(numbers_of_parameters_come_back) {
 }
 
 TEST(every_pass_on_a_graph_leaves_text_that_reads_back) {
-    weft_model *m = example(), *copy = model_clone_variables(m, 7);
+    weft_model *m = example(), *copy = model_clone_variables(m, 7, 1, 0);
     weft_graph *g = graph_replay(m->graphs, copy, "step");
     NEED(g != NULL);
     round_trip(copy);

@@ -133,7 +133,7 @@ static const weft_value *output_value(const weft_graph *g, const char *name) {
 /* The plain way: expand gradients on a copy of the model's graph and run every node in f64. */
 static void run_plain(const weft_model *m, weft_store *store, const float *a, const float *b, answers *out) {
     weft_error e = {0};
-    weft_model *copy = model_clone_variables(m, m->batch);
+    weft_model *copy = model_clone_variables(m, m->batch, 1, 0);
     weft_graph *g = graph_replay(m->graphs, copy, "g");
     NEED(g && pass_autodiff(g, 1, NULL));
     evaluation *run = evaluate_new(g, true);

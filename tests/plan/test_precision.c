@@ -75,7 +75,7 @@ TEST(files_and_texts_keep_precisions) {
     int file = mkstemp(path);
     CHECK(file >= 0 && weft_save(m, path, &e) == WEFT_OK);
     weft_model *back[] = {weft_load(path, NULL, &e), weft_model_parse(text, "text", NULL, &e),
-                          model_clone_variables(m, 4)};
+                          model_clone_variables(m, 4, 1, 0)};
     for (int i = 0; i < 2; i++) {
         char *again = weft_model_text(back[i]);
         CHECK_TEXT(again, text);

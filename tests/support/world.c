@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PORTS = 4 };
+enum { PORTS = 8 };
 
 /* ---- inputs of ranks ---- */
 

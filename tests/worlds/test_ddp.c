@@ -290,7 +290,7 @@ static void round_trip(const char *string) {
 
 TEST(dumps_of_models_and_plans_keep_the_options) {
     weft_error error = {0};
-    weft_model *m = with_options(NULL), *copy = model_clone_variables(m, 1);
+    weft_model *m = with_options(NULL), *copy = model_clone_variables(m, 1, 1, 0);
     char *string = weft_model_text(m);
     round_trip(string);
     weft_text_free(string);

@@ -2,7 +2,7 @@
  * with the whole batch, running statistics included. Ranks are threads. */
 #include "graph/core/graph.h"
 #include "ops/structure/collective.h"
-#include "ops/structure/sum_ranks.h"
+#include "ops/structure/ranks.h"
 #include "ops/kit/ops.h"
 #include "runtime/plan/program.h"
 #include "support/kernels/evaluate.h"

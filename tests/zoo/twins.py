@@ -391,9 +391,9 @@ class UNetDdpm(nn.Module):
 
 
 class Network(nn.Module):
-    """Encoder and projector of BYOL, and of the online network the predictor."""
+    """Encoder and projector of BYOL and of SimCLR, and of BYOL's online network the predictor."""
 
-    def __init__(self, is_online):
+    def __init__(self, is_online=False):
         super().__init__()
         for i, (a, b) in enumerate(((3, 8), (8, 16), (16, 32)), 1):
             self.add_module(f"block{i}", children(conv=nn.Conv2d(a, b, 3, 1 if i == 1 else 2, 1, bias=False),
@@ -437,5 +437,132 @@ class Byol(nn.Module):
         return {}
 
 
+class SimClr(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = Network()
+
+    def optimizers(self):
+        return {"train": torch.optim.SGD(self.net.parameters(), 1e-5, **PLAIN)}
+
+    def train_graph(self, step):
+        z = [F.normalize(self.net(step.floats(name, 16, 3, 32, 32)), dim=-1) for name in ("view_a", "view_b")]
+        logits = torch.cat(z) @ torch.cat(z).T / 0.5
+        logits.fill_diagonal_(-1e9)
+        return {"loss": F.cross_entropy(logits, torch.arange(32).roll(16))}
+
+
+class MocoNetwork(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for i, (a, b) in enumerate(((3, 8), (8, 16), (16, 32)), 1):
+            self.add_module(f"block{i}", children(conv=nn.Conv2d(a, b, 3, 1 if i == 1 else 2, 1, bias=False),
+                                                  norm=nn.GroupNorm(8, b)))
+        self.head = children(fc1=nn.Linear(32, 64), fc2=nn.Linear(64, 16))
+
+    def forward(self, x):
+        for i in (1, 2, 3):
+            block = getattr(self, f"block{i}")
+            x = F.relu(block.norm(block.conv(x)))
+        return F.normalize(self.head.fc2(F.relu(self.head.fc1(x.mean((2, 3))))), dim=-1)
+
+
+class Moco(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query, self.key = MocoNetwork(), MocoNetwork()
+        self.register_buffer("queue", torch.zeros(4096, 16))
+        self.register_buffer("has_run", torch.zeros(()))
+
+    def optimizers(self):
+        return {"key": None, "train": torch.optim.SGD(self.query.parameters(), 1e-5, **PLAIN)}
+
+    def train_graph(self, step):
+        q = self.query(step.floats("view_a", 16, 3, 32, 32))
+        k = self.key(step.floats("view_b", 16, 3, 32, 32)).detach()
+        others = q @ F.normalize(self.queue, dim=-1).T
+        logits = torch.cat([(q * k).sum(1, keepdim=True), others], 1) / 0.07
+        self.queue = torch.cat([k, self.queue])[:4096]
+        return {"loss": F.cross_entropy(logits, torch.zeros(16, dtype=torch.int64))}
+
+    @torch.no_grad()
+    def key_graph(self, step):
+        own = dict(self.query.named_parameters())
+        for name, p in self.key.named_parameters():
+            p.mul_(0.999 * self.has_run).add_(own[name] * (1 - 0.999 * self.has_run))
+        self.has_run.fill_(1)
+        return {}
+
+
+class DinoBlock(nn.Module):
+    def __init__(self, d=24, heads=2):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.qkv, self.proj = nn.Linear(d, 3 * d), nn.Linear(d, d)
+        self.fc1, self.fc2 = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+
+    def forward(self, x):
+        n, t, d = x.shape
+        q, k, v = self.qkv(self.norm1(x)).reshape(n, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        x = x + self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, t, d))
+        return x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
+
+
+class DinoNetwork(nn.Module):
+    def __init__(self, d=24):
+        super().__init__()
+        self.cls_token, self.pos_embed = nn.Parameter(torch.zeros(1, 1, d)), nn.Parameter(torch.zeros(1, d, 8, 8))
+        self.patch_embed = nn.Conv2d(3, d, 4, 4)
+        self.block1, self.block2, self.block3, self.block4 = (DinoBlock() for _ in range(4))
+        self.norm = nn.LayerNorm(d)
+        last = nn.utils.parametrizations.weight_norm(nn.Linear(16, 512, bias=False))
+        self.head = children(fc1=nn.Linear(d, 64), fc2=nn.Linear(64, 16), last=last)
+
+    def forward(self, x):
+        x = self.patch_embed(x)
+        places = self.pos_embed
+        if x.shape[2] != 8:
+            places = F.interpolate(places, size=x.shape[2:], mode="bilinear")
+        x = (x + places).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], 1)
+        x = self.norm(self.block4(self.block3(self.block2(self.block1(x)))))[:, 0]
+        x = self.head.fc2(F.gelu(self.head.fc1(x)))
+        return self.head.last(F.normalize(x, dim=-1))
+
+
+class Dino(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.student, self.teacher = DinoNetwork(), DinoNetwork()
+        self.register_buffer("centre", torch.zeros(512))
+        self.register_buffer("has_run", torch.zeros(()))
+
+    def optimizers(self):
+        self.student.head.last.parametrizations.weight.original0.requires_grad_(False)
+        return {"teacher": None, "train": torch.optim.SGD(self.student.parameters(), 1e-5, **PLAIN)}
+
+    def train_graph(self, step):
+        crops = [step.floats(f"crop{i}", 8, 3, *((32, 32) if i < 2 else (16, 16))) for i in range(6)]
+        temperature = 1 + 0.25 * step.floats("teacher_temp")
+        with torch.no_grad():
+            seen = [self.teacher(c) for c in crops[:2]]
+        wanted = [F.softmax((y - self.centre) / temperature, -1) for y in seen]
+        said = [F.log_softmax(self.student(c) / 0.1, -1) for c in crops]
+        loss = sum(-(wanted[i] * said[k]).sum(-1).mean() for i in range(2) for k in range(6) if i != k) / 10
+        self.centre = 0.9 * self.centre + (1 - 0.9) * torch.cat(seen).mean(0)
+        return {"loss": loss}
+
+    @torch.no_grad()
+    def teacher_graph(self, step):
+        own = dict(self.student.named_parameters())
+        keep = self.has_run * (1 + 0.25 * step.floats("momentum"))
+        for name, p in self.teacher.named_parameters():
+            p.mul_(keep).add_(own[name] * (1 - keep))
+        self.has_run.fill_(1)
+        return {}
+
+
 TWINS = {"vae": VAE, "wgan_gp": WganGp, "mobilenet_v2": MobileNetV2, "vit_tiny": ViTTiny, "bert_tiny": BertTiny,
-         "lstm_char": LstmChar, "llama_tiny": LlamaTiny, "unet_ddpm": UNetDdpm, "byol": Byol}
+         "lstm_char": LstmChar, "llama_tiny": LlamaTiny, "unet_ddpm": UNetDdpm, "byol": Byol,
+         "simclr": SimClr, "moco": Moco, "dino": Dino}

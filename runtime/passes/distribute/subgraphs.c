@@ -1,9 +1,14 @@
-/* subgraphs.c - which parameters belong to which subgraph. A scope that weft_model_set_ddp names claims the
- * parameters in it, the longest path first; every other parameter belongs to its top-level scope. */
+/* subgraphs.c - which parameters belong to which subgraph, and the process groups that the plan uses. A
+ * scope that weft_model_set_ddp names claims the parameters in it, the longest path first; every other
+ * parameter belongs to its top-level scope. */
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 
+#include "ops/structure/ranks.h"
+#include "runtime/plan/value.h"
+
 #include <stdio.h>
+#include <string.h>
 
 /* The path of a parameter's subgraph; *said is what weft_model_set_ddp or the strategy set for it, or NULL.
  * "generator/fc/weight" -> "generator"; "" for a parameter outside any scope. */
@@ -16,6 +21,8 @@ static const char *scope_of(weft_model *m, const char *parameter, const ddp_entr
 }
 
 static bool fail_group(weft_plan *plan, const subgraph *s, const char *why) {
+    if (s >= plan->subgraphs + plan->n_subgraphs)
+        return model_fail(plan->model, NULL, WEFT_ARGUMENT, "an op's group '%s': %s", SHOW(s->name), why);
     return model_fail(plan->model, NULL, WEFT_ARGUMENT, "subgraph %s: process_group=\"%s\": %s", s->name,
                       SHOW(s->ddp.process_group), why);
 }
@@ -113,19 +120,46 @@ static void tell_idle(const weft_plan *plan, bool takes_zero) {
         env_log(&plan->env, "compile: shard=flat has no effect without ZeRO: set zero to 1 or 2");
 }
 
-/* Behind the last subgraph: the whole world, for what all ranks agree on. */
-static bool add_world(weft_plan *plan) {
-    subgraph *all = &plan->subgraphs[plan->n_subgraphs];
-    int world = plan->options.world, *ranks = model_array(plan->model, world, sizeof *ranks);
-    if (!ranks) return false;
-    for (int i = 0; i < world; i++) ranks[i] = i;
-    *all = (subgraph){.path = "",
-                      .name = "world",
-                      .n_ranks = world,
-                      .rank = plan->options.rank,
-                      .ranks = ranks,
-                      .largest = world};
-    return true;
+/* Adds the world (text ""), or the process group that an op over ranks names, unless it is there. */
+static bool add_group(weft_plan *plan, const char *text, name_table *by_group) {
+    for (int i = plan->n_subgraphs; i < plan->n_groups; i++) {
+        const char *other = plan->subgraphs[i].ddp.process_group;
+        if (strcmp(other ? other : "", text) == 0) return true;
+    }
+    subgraph *s = &plan->subgraphs[plan->n_groups++];
+    *s = (subgraph){.path = "", .name = *text ? arena_copy(&plan->model->arena, text) : "world"};
+    if (*text) s->ddp.process_group = s->name;
+    return s->name && set_group(plan, s, by_group);
+}
+
+/* The text of the process groups that n goes over; NULL: it is not an op over ranks. */
+static const char *group_text(const weft_node *n) {
+    const ranks_attrs *a = op_is_over_ranks(n->op) ? n->attrs : NULL;
+    return !a ? NULL : a->group ? a->group : "";
+}
+
+/* Behind the last subgraph: the world, for what all ranks agree on; then the process groups of ops. */
+static bool add_groups(weft_plan *plan, name_table *by_group) {
+    plan->n_groups = plan->n_subgraphs;
+    bool good = add_group(plan, "", by_group);
+    for (const weft_graph *g = plan->source->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n && good; n = n->next)
+            if (group_text(n)) {
+                plan->has_values = true;
+                plan->model->file = n->file;
+                plan->model->line = n->line;
+                good = add_group(plan, group_text(n), by_group);
+                plan->model->file = NULL;
+            }
+    return good;
+}
+
+/* At most so many process groups: each node may name one. */
+static int64_t most_groups(const weft_plan *plan) {
+    int64_t n = plan->model->n_variables + 1;
+    for (const weft_graph *g = plan->source->graphs; g; g = g->next)
+        for (const weft_node *node = g->first; node; node = node->next) n += group_text(node) != NULL;
+    return n;
 }
 
 /* Subgraphs are made in the order in which their first parameters were built. v->subgraph is their index. */
@@ -133,7 +167,7 @@ bool subgraphs_find(weft_plan *plan) {
     weft_model *m = plan->model;
     name_table by_group = {0};
     bool takes_zero = false;
-    plan->subgraphs = model_array(m, m->n_variables + 1, sizeof *plan->subgraphs);
+    plan->subgraphs = model_array(m, most_groups(plan), sizeof *plan->subgraphs);
     if (!plan->subgraphs) return false;
     for (weft_variable *v = m->variables; v; v = v->next) {
         const ddp_entry *said;
@@ -146,5 +180,5 @@ bool subgraphs_find(weft_plan *plan) {
         v->subgraph = (int)(own - plan->subgraphs);
     }
     tell_idle(plan, takes_zero);
-    return add_world(plan) && set_caps(plan);
+    return add_groups(plan, &by_group) && set_caps(plan);
 }

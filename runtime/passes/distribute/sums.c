@@ -2,7 +2,7 @@
  * builder once for each bucket, on a graph apart: what it builds is a record, whose input is this rank's
  * gradient and whose output the sum. Each program that ends a step repeats the record at its bucket:
  *      s = summed(record(bucket))
- * sum_ranks nodes in it become collectives with all others (sum_ranks.c). State that the record keeps
+ * sum_ranks nodes in it become collectives with all others (collectives.c). State that the record keeps
  * is memory of this rank alone: no file has it, and sessions do not make it equal. */
 #include "runtime/passes/distribute/collectives.h"
 #include "runtime/passes/passes.h"
@@ -10,7 +10,8 @@
 #include "graph/settings/precision.h"
 #include "graph/settings/strategy.h"
 #include "ops/kit/ops.h"
-#include "ops/structure/sum_ranks.h"
+#include "ops/structure/ranks.h"
+#include "runtime/plan/value.h"
 
 #include <string.h>
 
@@ -29,7 +30,9 @@ static const char *why_no_part(const weft_node *n, int own) {
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && n->in[i]->node->op == &weft_op_assign)
             return "reads state that was assigned before: take the value that was assigned";
-    if (n->op == &weft_op_sum_ranks) return NULL;
+    if (n->op == &weft_op_sum_ranks)
+        return ((const ranks_attrs *)n->attrs)->group ? "names a process group: it is the bucket's" : NULL;
+    if (op_is_over_ranks(n->op)) return "is not a sum over ranks";
     if (is_variable) return n->variable->index >= own ? NULL : "names a variable of the model";
     if (n->op->flags & OP_VARIABLE) return "names a parameter";
     if (n->op->flags & OP_RANDOM) return "draws random numbers";
@@ -98,7 +101,6 @@ static bool record(weft_plan *plan, weft_variable *s) {
     build_place at;
     int own = m->n_variables;
     if (!g || !scope || !describe(plan, s, &of)) return false;
-    g->sums_ranks = true;
     build_begin(&at, g, scope, NULL);
     of.gradient = weft_input(g, "gradient", WEFT_F32, 1, s->type.shape);
     weft_value *sum = of.gradient ? plan->strategy.gradient(&of) : NULL;
@@ -129,7 +131,8 @@ bool own_sums_build(weft_plan *plan) {
 /* A sum over ranks goes over the bucket's process group, under the bucket's name. */
 static bool repeat_sum(program *p, const weft_variable *s, const weft_node *n, weft_value **map) {
     build_place at;
-    const sum_ranks_attrs attrs = {.path = s->path, .group = s->subgraph};
+    ranks_attrs attrs = *(const ranks_attrs *)n->attrs;
+    attrs.path = s->path;
     build_begin(&at, p->graph, n->scope, NULL);
     weft_value *v = node_value(p->graph, &weft_op_sum_ranks, 1, &map[n->in[0]->id], &attrs);
     build_end(&at);

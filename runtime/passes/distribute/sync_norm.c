@@ -10,7 +10,7 @@
 #include "runtime/passes/distribute/collectives.h"
 
 #include "ops/norm_loss/norm.h"
-#include "ops/structure/sum_ranks.h"
+#include "ops/structure/ranks.h"
 
 /* v[C] reshaped so that it broadcasts along axis 1 of x. */
 static weft_value *along(weft_value *v, const weft_value *x) {
@@ -18,7 +18,7 @@ static weft_value *along(weft_value *v, const weft_value *x) {
 }
 
 /* The mean of x over all axes but the channels and over all ranks: [C]. */
-static weft_value *mean_of_all(weft_value *x, const sum_ranks_attrs *a, int ranks) {
+static weft_value *mean_of_all(weft_value *x, const ranks_attrs *a, int ranks) {
     weft_value *own = weft_mean(x, x->type.ndim - 1, (int64_t[]){0, 2, 3}, false);
     if (!own) return NULL;
     return weft_scale(node_value(own->node->graph, &weft_op_sum_ranks, 1, &own, a), 1.0 / ranks);
@@ -26,7 +26,7 @@ static weft_value *mean_of_all(weft_value *x, const sum_ranks_attrs *a, int rank
 
 /* Builds the four results of batch_norm (y, mean, rstd, unbiased variance) in its place, and maps each to its
  * namesake. */
-static bool compose(weft_node *n, const sum_ranks_attrs *a, int ranks) {
+static bool compose(weft_node *n, const ranks_attrs *a, int ranks) {
     weft_value *x = n->in[0], *w = n->in[1], *b = n->in[2];
     double count = (double)(type_elements(&x->type) / x->type.shape[1]) * ranks;
     weft_value *mean = mean_of_all(x, a, ranks);
@@ -48,12 +48,12 @@ static bool compose(weft_node *n, const sum_ranks_attrs *a, int ranks) {
 }
 
 /* Composes at the place of `n`, in its scope; the new nodes carry the user's line of `n`. */
-static bool replace(weft_node *n, int64_t group, int ranks) {
+static bool replace(weft_node *n, int ranks) {
     weft_graph *g = n->graph;
     const weft_node *end = n->next;
     build_place at;
     build_begin(&at, g, n->scope, n);
-    bool good = compose(n, &(sum_ranks_attrs){.path = *n->scope ? n->scope : "model", .group = group}, ranks);
+    bool good = compose(n, &(ranks_attrs){.path = *n->scope ? n->scope : "model"}, ranks);
     build_end(&at);
     for (weft_node *m = n->next; m != end; m = m->next) {
         m->file = n->file;
@@ -73,7 +73,7 @@ bool pass_sync_norm(program *p) {
         if (n->op != &weft_op_batch_norm) continue;
         const subgraph *group = subgraph_of(p->plan, n->scope);
         bool is_wanted = group && group->ddp.sync_batch_norm;
-        if (is_wanted && !replace(n, group - p->plan->subgraphs, group->n_ranks)) return false;
+        if (is_wanted && !replace(n, group->n_ranks)) return false;
     }
     graph_replace_mapped(p->graph);
     return true;

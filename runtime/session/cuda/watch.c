@@ -21,7 +21,7 @@ weft_status cuda_prepare_watch(weft_session *s, weft_error *error) {
     if (!cuda_is_enqueued(s)) return WEFT_OK;
     for (int i = 0; i < s->plan->n_programs; i++) {
         const bound_program *r = &s->programs[i];
-        bool *meets = arena_new_array(&s->arena, (size_t)s->plan->n_subgraphs + 1, sizeof *meets);
+        bool *meets = arena_new_array(&s->arena, s->plan->n_groups, sizeof *meets);
         if (!(s->cuda->meets[i] = meets)) return error_memory(error, "session");
         for (int k = 0; k < r->n_steps; k++)
             if (node_starts_collective(r->steps[k].node))
@@ -63,7 +63,7 @@ static weft_status call_group(weft_session *s, const bound_program *r, weft_comm
 weft_status cuda_run_barrier(weft_session *s, const bound_program *r, weft_error *error) {
     const bool *meets = s->cuda->meets[r - s->programs];
     weft_status status = WEFT_OK;
-    for (int i = 0; i < s->plan->n_subgraphs && !status; i++) {
+    for (int i = 0; i < s->plan->n_groups && !status; i++) {
         bool is_new = meets[i] && s->groups[i]->world > 1;
         for (int k = 0; k < i; k++) is_new &= !meets[k] || s->groups[k] != s->groups[i];
         if (is_new) status = call_group(s, r, s->groups[i], error);

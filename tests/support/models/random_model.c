@@ -21,9 +21,13 @@ typedef struct tower {
     const char *name;
     int layers, width, in;
     bool norm[MOST_LAYERS], nested[MOST_LAYERS], gate[MOST_LAYERS], joined[MOST_LAYERS], dropout;
+    int mix[MOST_LAYERS];           /* an op over ranks, of training graphs; MIXES and more: none */
+    const char *group[MOST_LAYERS]; /* of its ranks */
 } tower;
 
-static tower random_tower(test_random *r, const char *name, int in) {
+enum { MIXES = 5 };
+
+static tower random_tower(test_random *r, const char *name, int in, int world) {
     tower t = {
         .name = name, .layers = 1 + random_below(r, MOST_LAYERS), .width = 3 + random_below(r, 14), .in = in};
     for (int i = 0; i < t.layers; i++) {
@@ -31,6 +35,8 @@ static tower random_tower(test_random *r, const char *name, int in) {
         t.nested[i] = random_one_in(r, 3);
         t.gate[i] = random_one_in(r, 3);
         t.joined[i] = random_one_in(r, 4);
+        t.mix[i] = random_below(r, 4 * MIXES);
+        t.group[i] = world == 4 && random_one_in(r, 3) ? "2,0;1,3" : NULL;
     }
     t.dropout = random_one_in(r, 5);
     return t;
@@ -54,6 +60,18 @@ static weft_value *join(weft_value *x, const char *name) {
     return weft_matmul(x, weft_concat(2, part, 1), false, false);
 }
 
+/* What ranks make of x[n, k] together, of its shape. */
+static weft_value *mix(weft_value *x, int kind, const char *group) {
+    weft_value *mean = weft_mean(x, WEFT_AXES(0), false);
+    if (kind == 0) return weft_sub(x, weft_all_reduce(mean, WEFT_RANKS_MEAN, group));
+    if (kind == 1) return weft_add(x, weft_broadcast(mean, 0, group));
+    if (kind == 2)
+        return weft_add(x, weft_all_reduce(weft_amax(x, WEFT_AXES(0), false), WEFT_RANKS_MAX, group));
+    weft_value *all = weft_all_gather(x, 0, group);
+    if (kind == 3) return weft_add(x, weft_reduce_scatter(weft_tanh(all), 0, WEFT_RANKS_MEAN, group));
+    return weft_matmul(weft_softmax(weft_matmul(x, all, false, true), -1), all, false, false);
+}
+
 static weft_value *layer(weft_value *x, const tower *t, int i) {
     char name[20];
     int out = t->width + 3 * i;
@@ -68,6 +86,7 @@ static weft_value *layer(weft_value *x, const tower *t, int i) {
     } else {
         x = weft_linear(x, out, name, NULL);
     }
+    if (t->mix[i] < MIXES && x->node->graph->mode == WEFT_TRAIN) x = mix(x, t->mix[i], t->group[i]);
     snprintf(name, sizeof name, "bn%d", i);
     return weft_tanh(t->norm[i] ? weft_batch_norm(x, name, NULL) : x);
 }
@@ -238,7 +257,7 @@ weft_model *random_model(test_random *r, int world) {
     int kind = random_below(r, 3), n = kind == 0 ? 1 + random_below(r, 3) : 1 + kind,
         width = 4 + random_below(r, 8);
     tower t[TOWERS];
-    for (int i = 0; i < n; i++) t[i] = random_tower(r, names[kind][i], width);
+    for (int i = 0; i < n; i++) t[i] = random_tower(r, names[kind][i], width, world);
     if (kind == 0) make_towers(r, m, t, n, width);
     if (kind == 1) make_gan(r, m, t, width);
     if (kind == 2) make_tasks(r, m, t, width);

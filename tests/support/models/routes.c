@@ -1,6 +1,7 @@
 /* routes.c - see routes.h. */
 #include "support/models/routes.h"
 
+#include "runtime/plan/value.h"
 #include "ops/kit/op_kit.h"
 #include "runtime/passes/passes.h"
 #include "support/kernels/evaluate.h"
@@ -18,6 +19,7 @@ const char *const route_names[ROUTES] = {"direct",   "permuted", "sliced", "broa
 
 const char *op_untrained(const weft_op *op) {
     if (op->flags & OP_COMPILER) return "only the compiler makes it";
+    if (op_is_over_ranks(op)) return "ranks make it together: worlds/test_collectives.c";
     if (op->flags & OP_NO_GRADIENT) return "its gradient is zero, or it is a declaration";
     if (!op->gradient) return "its gradient is final: it has none of its own";
     for (const op_sample *s = op->samples; s && s->in; s++)

@@ -337,6 +337,50 @@ static bool swap_collectives(const victim *v) {
     return true;
 }
 
+/* ---- parts of values ---- */
+
+static bool sends_part(const weft_node *n) {
+    return n->op == &weft_op_pad && n->next && n->next->op == &weft_op_all_gather_values &&
+           n->next->in[0]->node == n;
+}
+
+static bool anothers_part(const victim *v) {
+    weft_node *n = mutant_pick(v, sends_part);
+    pad_attrs *a = n ? n->attrs : NULL;
+    int64_t length = n ? n->in[0]->type.shape[0] : 0;
+    if (!n || (!a->before && !a->after)) return false;
+    a->before += a->after ? length : -length;
+    a->after = n->out[0].type.shape[0] - length - a->before;
+    return true;
+}
+
+static bool reads_part(const weft_node *n) {
+    const weft_node *wait = n->op == &weft_op_slice ? n->in[0]->node : NULL;
+    return wait && wait->op == &weft_op_wait && wait->in[0]->node->op == &weft_op_reduce_scatter_values;
+}
+
+static bool anothers_piece(const victim *v) {
+    weft_node *n = mutant_pick(v, reads_part);
+    slice_attrs *a = n ? n->attrs : NULL;
+    int64_t length = n ? n->out[0].type.shape[0] : 0, whole = n ? n->in[0]->type.shape[0] : 0;
+    if (!n || whole == length) return false;
+    a->begin = (a->begin + length) % whole;
+    a->end = a->begin + length;
+    return true;
+}
+
+static bool names_ranks(const weft_node *n) {
+    return node_starts_collective(n) && ((const collective_attrs *)n->attrs)->over;
+}
+
+static bool other_ranks(const victim *v) {
+    weft_node *n = mutant_pick(v, names_ranks);
+    if (!n) return false;
+    collective_attrs *a = n->attrs;
+    a->over = strcmp(a->over, "world") ? "world" : "0;1";
+    return true;
+}
+
 static bool other_root(const victim *v) {
     weft_node *n = mutant_pick(v, node_starts_collective);
     if (!n || n->op != &weft_op_broadcast) return false;
@@ -501,5 +545,8 @@ const mutant mutants_of_buckets[] = {
     {"one rank leaves out a collective", skip_collective, "L12 L16 L22"},
     {"one rank swaps two collectives", swap_collectives, "L12 L16 V1 V2 V3 L1 L3 L6 L22"},
     {"one rank has another root", other_root, "L12"},
+    {"a rank gives another's part", anothers_part, "L24"},
+    {"a rank reads another's part of a sum", anothers_piece, "L24 K3"},
+    {"an op goes over ranks that it does not name", other_ranks, "L10"},
     {"parameters lie in another order on one rank", lie_otherwise, "L13"},
     {0}};

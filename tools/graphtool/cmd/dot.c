@@ -178,7 +178,7 @@ static void show_compiled(const weft_model *m, const options *o, const char *pas
 static void show_forward(const weft_model *m, const options *o) {
     const weft_graph *g = graph_find(m, graph_name(m, o));
     if (o->compile.batch && o->compile.batch != m->batch) {
-        weft_model *copy = tool_keep_model(tool_need(model_clone_variables(m, o->compile.batch)));
+        weft_model *copy = tool_keep_model(tool_need(model_clone_variables(m, o->compile.batch, 1, 0)));
         if (!(g = graph_replay(g, copy, g->name))) tool_error(&copy->error);
         m = copy;
     }

@@ -40,7 +40,7 @@ static int kernel_names(const weft_op *op, weft_device device, const char *names
 static bool needs_kernel(const weft_op *op) {
     static const char *const none[] = {"input",     "parameter", "state", "constant_tensor",
                                        "gradients", "minimize",  "wait",  "stop_gradient",
-                                       "summed"};
+                                       "summed",    "rank",      "world", "rank_rows"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         if (strcmp(op->name, none[i]) == 0) return false;
     return !(op->flags & OP_COMMUNICATES);
