@@ -94,6 +94,8 @@ X(logical_xor)
 X(logical_not)
 X(fmod)
 X(remainder)
+X(floor_divide)
+X(trunc_divide)
 X(where)
 X(constant)
 /* reductions */

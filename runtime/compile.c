@@ -74,7 +74,7 @@ static bool epilogue(program *p) {
 /* The reference instruction set runs every node by its own kernel, so it fuses nothing. */
 static bool fuse(program *p) {
     bool is_off = p->plan->kernels.isa == WEFT_ISA_REFERENCE || p->plan->options.unoptimized;
-    return is_off || pass_fuse(p->graph);
+    return is_off || pass_fuse(p->graph, p->plan->kernels.device);
 }
 
 /* The verifier notes each node's operands first: the layout pass replaces some by packed copies. */

@@ -153,12 +153,23 @@ bool index_next(const tensor_type *t, int64_t *at) {
     return false;
 }
 
-double element_broadcast(const tensor *t, const tensor_type *out, const int64_t *at) {
-    /* Shapes are aligned at the last axis. */
-    int64_t from[WEFT_MAX_NDIM] = {0};
+/* Shapes are aligned at the last axis. */
+void index_broadcast(const tensor *t, const tensor_type *out, const int64_t *at,
+                     int64_t from[WEFT_MAX_NDIM]) {
     for (int k = 0; k < t->type.ndim; k++)
         from[k] = t->type.shape[k] == 1 ? 0 : at[k + out->ndim - t->type.ndim];
+}
+
+double element_broadcast(const tensor *t, const tensor_type *out, const int64_t *at) {
+    int64_t from[WEFT_MAX_NDIM] = {0};
+    index_broadcast(t, out, at, from);
     return element_get(t, from);
+}
+
+int64_t element_broadcast_int(const tensor *t, const tensor_type *out, const int64_t *at) {
+    int64_t from[WEFT_MAX_NDIM] = {0};
+    index_broadcast(t, out, at, from);
+    return element_int(t, from);
 }
 
 double convert_element(weft_dtype dtype, double value) {
@@ -167,4 +178,11 @@ double convert_element(weft_dtype dtype, double value) {
     tensor t = {.data = room, .type = type_scalar(dtype)};
     element_set(&t, at, value);
     return element_get(&t, at);
+}
+
+int64_t convert_int(weft_dtype dtype, int64_t value) {
+    int64_t at[1] = {0}, room;
+    tensor t = {.data = &room, .type = type_scalar(dtype)};
+    element_set_int(&t, at, value);
+    return element_int(&t, at);
 }

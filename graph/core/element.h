@@ -32,10 +32,13 @@ void element_set_int(const tensor *t, const int64_t *at, int64_t value);
 /* Copies an element between tensors of one type, bit for bit. */
 void element_copy(const tensor *to, const int64_t *to_at, const tensor *from, const int64_t *from_at);
 
-/* The element of `t` that broadcasting puts at index `at` of `out`. */
+/* The index of the element of `t` that broadcasting puts at index `at` of `out`, and that element. */
+void index_broadcast(const tensor *t, const tensor_type *out, const int64_t *at, int64_t from[WEFT_MAX_NDIM]);
 double element_broadcast(const tensor *t, const tensor_type *out, const int64_t *at);
+int64_t element_broadcast_int(const tensor *t, const tensor_type *out, const int64_t *at);
 /* The value that is read back after storing `value` as `dtype`. */
 double convert_element(weft_dtype dtype, double value);
+int64_t convert_int(weft_dtype dtype, int64_t value);
 
 /* Moves the index `at` to the next element in row-major order; false, and `at` is all 0, after the last. */
 bool index_next(const tensor_type *t, int64_t *at);

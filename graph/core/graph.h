@@ -266,6 +266,8 @@ weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value
 /* Infers a node's result types again after a pass has changed its operands or attributes. Only element types
  * may change: false after recording an error, which another number of results or another shape is too. */
 bool node_retype(weft_node *n);
+/* Whether the op's `integer` computes the node: it has an i32 or i64 operand, and nothing of a float type. */
+bool node_is_integer(const weft_node *n);
 /* Pointer to the attribute `f32_output` of a node, which makes result 0 f32 although the operands are
  * reduced; NULL: its op has no such attribute. */
 bool *node_f32_output(const weft_node *n);

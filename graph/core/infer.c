@@ -25,6 +25,15 @@ bool op_want_float(const op_call *c, int i) {
                    TYPE(op_in(c, i)));
 }
 
+bool op_want_number(const op_call *c, int i) {
+    weft_dtype dtype = op_in(c, i)->dtype;
+    if (!c->op->integer) return op_want_float(c, i);
+    if (dtype_is_float(dtype)) return true;
+    return dtype_is_wide(dtype) ||
+           op_fail(c, WEFT_TYPE, "operand %d is %s: it must be floating point, i32 or i64 (cast it)", i,
+                   TYPE(op_in(c, i)));
+}
+
 bool op_want_same_dtype(const op_call *c) {
     for (int i = 1; i < c->n_in; i++)
         if (c->in[i] && op_in(c, i)->dtype != op_in(c, 0)->dtype)
@@ -48,7 +57,7 @@ bool op_want_axis(const op_call *c, int64_t *axis) {
 }
 
 bool infer_same(op_call *c) {
-    return op_want_float(c, 0);
+    return op_want_number(c, 0);
 }
 
 /* Reports the first pair of axes, from the last axis on, that does not fit. */
@@ -65,7 +74,7 @@ static bool broadcast_fail(const op_call *c, const tensor_type *a, const tensor_
 }
 
 bool infer_broadcast(op_call *c) {
-    if (!op_want_same_dtype(c) || !op_want_float(c, 0)) return false;
+    if (!op_want_same_dtype(c) || !op_want_number(c, 0)) return false;
     for (int i = 1; i < c->n_in; i++)
         if (!shape_broadcast(&c->out[0], op_in(c, i), &c->out[0]))
             return broadcast_fail(c, &c->out[0], op_in(c, i));
@@ -74,7 +83,7 @@ bool infer_broadcast(op_call *c) {
 
 /* Unlike infer_broadcast for gradient ops, whose operands already have the result's shape. */
 bool infer_alike(op_call *c) {
-    if (!op_want_same_dtype(c) || !op_want_float(c, 0)) return false;
+    if (!op_want_same_dtype(c) || !op_want_number(c, 0)) return false;
     for (int i = 1; i < c->n_in; i++)
         if (!shape_equal(op_in(c, i), op_in(c, 0)))
             return op_fail(c, WEFT_SHAPE, "operand %d is %s, operand 0 %s: they must have one shape", i,

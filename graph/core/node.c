@@ -188,6 +188,16 @@ bool node_retype(weft_node *n) {
     return true;
 }
 
+bool node_is_integer(const weft_node *n) {
+    bool any = false;
+    if (!n->op->integer || dtype_is_float(n->out[0].type.dtype)) return false;
+    for (int i = 0; i < n->n_in; i++) {
+        if (dtype_is_float(n->in[i]->type.dtype)) return false;
+        any |= dtype_is_wide(n->in[i]->type.dtype);
+    }
+    return any;
+}
+
 bool *node_f32_output(const weft_node *n) {
     for (const op_attr *f = n->op->attrs; f && f->name; f++)
         if (f->kind == ATTR_BOOL && strcmp(f->name, "f32_output") == 0)

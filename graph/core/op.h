@@ -77,10 +77,12 @@ bool op_fail(const op_call *c, weft_status status, const char *format, ...)
 const tensor_type *op_in(const op_call *c, int i);
 /* Common infer functions and checks. */
 /* They return false after op_fail. Results get the element type of operand 0. */
-bool infer_same(op_call *c);      /* result 0 has the type of operand 0, which is a float type */
-bool infer_broadcast(op_call *c); /* operands of one float type; the result has their broadcast shape */
-bool infer_alike(op_call *c);     /* operands of one float type and shape; the result has it too */
+bool infer_same(op_call *c);      /* result 0 has the type of operand 0, which op_want_number allows */
+bool infer_broadcast(op_call *c); /* operands of one such type; the result has their broadcast shape */
+bool infer_alike(op_call *c);     /* operands of one such type and shape; the result has it too */
 bool op_want_float(const op_call *c, int i);
+/* A float type, and i32 or i64 where the op has `integer`. */
+bool op_want_number(const op_call *c, int i);
 bool op_want_same_dtype(const op_call *c);          /* over all operands */
 bool op_want_axis(const op_call *c, int64_t *axis); /* makes *axis one of operand 0 */
 /* Operand i is missing, or has the element type of operand `of`, or is f32 where that one is reduced. */
@@ -134,13 +136,13 @@ weft_status kernel_fail_at(const kernel_call *c, int64_t number, const char *for
 
 /* ---- samples: what the generic per-op test runs ---- */
 typedef struct op_sample {
-    const char *in;    /* types of the operands: "f32[2,3], i64[2]"; NULL ends the list; "" for none */
-    const char *attrs; /* as in dumps: "stride=2,2 pad=1,1"; NULL: none */
-    const char *out;   /* expected types of the results: "f32[2,3]"; NULL: not checked */
-    const char *error; /* a part of the expected error text; if set, this sample must fail */
-    double low, high;  /* range of floating-point operands; both 0: [-2, 2) */
-    int64_t below;     /* integer operands are in [0, below); 0: 4 */
-    bool no_gradient;  /* skip the gradient checks for this sample (say why in a comment) */
+    const char *in;       /* types of the operands: "f32[2,3], i64[2]"; NULL ends the list; "" for none */
+    const char *attrs;    /* as in dumps: "stride=2,2 pad=1,1"; NULL: none */
+    const char *out;      /* expected types of the results: "f32[2,3]"; NULL: not checked */
+    const char *error;    /* a part of the expected error text; if set, this sample must fail */
+    double low, high;     /* range of floating-point operands; both 0: [-2, 2) */
+    int64_t least, below; /* integer operands are in [least, below); both 0: [0, 4) */
+    bool no_gradient;     /* skip the gradient checks for this sample (say why in a comment) */
 } op_sample;
 
 /* ---- the op ---- */
@@ -161,6 +163,8 @@ enum {
     OP_COMPILER = 1 << 10, /* only passes make these; model.bin may not hold them */
     /* The session's communicator runs it on the communication stream; no kernel does. */
     OP_COMMUNICATES = 1 << 11,
+    /* Divides by operand 1: where that is an integer 0, the run fails (WEFT_DATA). */
+    OP_DIVIDES = 1 << 12,
 };
 
 /* How the precision pass (runtime/passes/precision.c) treats an op in a scope with a reduced type, bf16 or
@@ -235,6 +239,9 @@ struct weft_op {
     /* Pointwise ops have this instead of reference: computes one element; x[i] is that of operand i as a
      * double. */
     double (*scalar)(const double *x, const void *attrs);
+    /* The same of i32 and i64 (node_is_integer), exactly: what leaves the result's type wraps around. NULL:
+     * they go through `scalar`, or infer refuses them. */
+    int64_t (*integer)(const int64_t *x, const void *attrs);
     /* OP_VIEW: strides and offset of the result inside operand 0, in elements; false when a copy is
      * needed. */
     bool (*view)(const weft_node *node, const int64_t *in_stride, int64_t *out_stride, int64_t *offset);

@@ -50,6 +50,10 @@ bool dtype_is_integer(weft_dtype dtype) {
     return dtype >= WEFT_I64 && dtype <= WEFT_U8;
 }
 
+bool dtype_is_wide(weft_dtype dtype) {
+    return dtype == WEFT_I64 || dtype == WEFT_I32;
+}
+
 tensor_type type_of(weft_dtype dtype, int ndim, const int64_t *shape) {
     tensor_type t = {.dtype = dtype, .ndim = ndim};
     for (int i = 0; i < ndim && i < WEFT_MAX_NDIM; i++) t.shape[i] = shape[i];

@@ -21,6 +21,7 @@ bool dtype_is_reduced(weft_dtype dtype); /* bf16, f16 */
 /* The type that sums of such elements are kept in: f32 for the reduced ones, else the type itself. */
 weft_dtype dtype_accumulator(weft_dtype dtype);
 bool dtype_is_integer(weft_dtype dtype); /* i64 i32 u8, not bool */
+bool dtype_is_wide(weft_dtype dtype);    /* i64 i32: the integers that ops compute with */
 
 /* ---- shapes ---- */
 /* A shape given as numbers; at most WEFT_MAX_NDIM axes are copied. */

@@ -15,7 +15,8 @@ extern "C" {
 #endif
 
 /** @name Pointwise, one operand
- * x is floating point unless said otherwise. The result has x's shape and type.
+ * x is floating point unless said otherwise; neg, abs, square, sign, clamp, scale and offset take i32 and
+ * i64, too, where results wrap around and numbers are whole. The result has x's shape and type.
  * @{ */
 WEFT_API weft_value *weft_neg(weft_value *x);        /**< -x */
 WEFT_API weft_value *weft_abs(weft_value *x);        /**< The absolute value of x. */
@@ -77,6 +78,8 @@ WEFT_API weft_value *weft_stop_gradient(weft_value *x);
 
 /** @name Pointwise, two operands
  * a and b have one type and broadcast: axes are matched from the last, and an axis of length 1 is repeated.
+ * The type is floating point; all but div, pow and those that say "any type" take i32 and i64, too: results
+ * wrap around, and an element of b that is 0 in a quotient or remainder fails the run (WEFT_DATA).
  * @{ */
 WEFT_API weft_value *weft_add(weft_value *a, weft_value *b);     /**< a + b */
 WEFT_API weft_value *weft_sub(weft_value *a, weft_value *b);     /**< a - b */
@@ -99,6 +102,10 @@ WEFT_API weft_value *weft_logical_xor(weft_value *a, weft_value *b); /**< a or b
 /** What is left of a / b: fmod with the sign of a (as in C), remainder with that of b (as % in Python). */
 WEFT_API weft_value *weft_fmod(weft_value *a, weft_value *b);
 WEFT_API weft_value *weft_remainder(weft_value *a, weft_value *b); /**< See weft_fmod(). */
+/** a / b rounded down. It has no gradient. */
+WEFT_API weft_value *weft_floor_divide(weft_value *a, weft_value *b);
+/** a / b without its fraction: torch.div(rounding_mode="trunc"). Its gradient is 0. */
+WEFT_API weft_value *weft_trunc_divide(weft_value *a, weft_value *b);
 /** condition ? a : b, element by element. The condition is bool; all three broadcast. */
 WEFT_API weft_value *weft_where(weft_value *condition, weft_value *a, weft_value *b);
 /** @} */
@@ -107,8 +114,10 @@ WEFT_API weft_value *weft_where(weft_value *condition, weft_value *a, weft_value
  * Axes may be negative; n_axes 0 with axes NULL reduces over all axes. With `keep` a reduced axis stays, with
  * length 1.
  * @{ */
-WEFT_API weft_value *weft_sum(weft_value *x, int n_axes, const int64_t *axes, bool keep);  /**< The sum. */
-WEFT_API weft_value *weft_mean(weft_value *x, int n_axes, const int64_t *axes, bool keep); /**< The mean. */
+/** The sum; i64 of integers and bool, modulo 2^64. */
+WEFT_API weft_value *weft_sum(weft_value *x, int n_axes, const int64_t *axes, bool keep);
+/** The mean; x is floating point. */
+WEFT_API weft_value *weft_mean(weft_value *x, int n_axes, const int64_t *axes, bool keep);
 /** The largest element, of any type; NaN if one is NaN. Equal ones share the gradient evenly. */
 WEFT_API weft_value *weft_amax(weft_value *x, int n_axes, const int64_t *axes, bool keep);
 /** The smallest element; otherwise as weft_amax(). */
@@ -233,6 +242,8 @@ WEFT_API weft_value *weft_scatter(weft_value *x, int axis, weft_value *ids, weft
 WEFT_API weft_value *weft_scatter_add(weft_value *x, int axis, weft_value *ids, weft_value *src);
 /** Adds parts of src[2, n, 3] to x[2, 5, 3] at places ids[n] of `axis`, here 1. */
 WEFT_API weft_value *weft_index_add(weft_value *x, int axis, weft_value *ids, weft_value *src);
+/** How often each of 0 to bins - 1 is in x, integers of any shape: i64[bins]. PyTorch's grows with x. */
+WEFT_API weft_value *weft_bincount(weft_value *x, int64_t bins);
 /** x in rising order along `axis`, or in falling order. Equal elements keep their order; NaN is larger than
  * all numbers. `places`, if not NULL, gets their places in x, i64. */
 WEFT_API weft_value *weft_sort(weft_value *x, int axis, bool descending, weft_value **places);

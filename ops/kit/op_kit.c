@@ -5,7 +5,46 @@
 
 #include <math.h>
 
+bool infer_numbers(op_call *c) {
+    const tensor_type *x = op_in(c, 0);
+    if (!infer_same(c)) return false;
+    for (const op_attr *f = c->op->attrs; dtype_is_wide(x->dtype) && f->name; f++) {
+        if (f->kind != ATTR_REAL) continue;
+        double value = *(const double *)((const char *)c->attrs + f->offset);
+        if (!constant_fits(x->dtype, value))
+            return op_fail(c, WEFT_ARGUMENT, "%s=%g with %s: it must be a whole number that %s can hold",
+                           f->name, value, TYPE(x), dtype_name(x->dtype));
+    }
+    return true;
+}
+
+/* ---- reference kernels ---- */
+
+/* The element of operand 1 that broadcasting puts at index `at` of the result is 0. */
+static weft_status divided_by_zero(const kernel_call *c, const int64_t *at) {
+    const tensor *b = &c->in[1];
+    int64_t from[WEFT_MAX_NDIM] = {0}, number = 0;
+    index_broadcast(b, &c->out[0].type, at, from);
+    for (int i = 0; i < b->type.ndim; i++) number = number * b->type.shape[i] + from[i];
+    return kernel_fail_at(c, number, "operand 1 is 0 (number %lld): an integer has no quotient by it",
+                          (long long)number);
+}
+
+static weft_status integers_pointwise(const kernel_call *c) {
+    const tensor *out = &c->out[0];
+    bool divides = c->node->op->flags & OP_DIVIDES;
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    do {
+        int64_t x[4];
+        for (int i = 0; i < c->n_in; i++) x[i] = element_broadcast_int(&c->in[i], &out->type, at);
+        if (divides && x[1] == 0) return divided_by_zero(c, at);
+        element_set_int(out, at, c->node->op->integer(x, c->attrs));
+    } while (index_next(&out->type, at));
+    return WEFT_OK;
+}
+
 weft_status reference_pointwise(const kernel_call *c) {
+    if (node_is_integer(c->node)) return integers_pointwise(c);
     const tensor *out = &c->out[0];
     int64_t at[WEFT_MAX_NDIM] = {0};
     /* x[4]: no pointwise op has more than three operands. */

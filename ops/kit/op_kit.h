@@ -12,7 +12,12 @@
  * past the last. */
 bool formula_number(const weft_node *n, int i, double *value);
 
-/* The reference kernel of pointwise ops: op->scalar of every element, with operands broadcast. */
+/* infer of ops of x and numbers, which are their attributes of kind ATTR_REAL: infer_same, and of an integer
+ * x each is a whole number that its type can hold. */
+bool infer_numbers(op_call *c);
+
+/* The reference kernel of pointwise ops: op->scalar or op->integer of every element, with operands
+ * broadcast. */
 weft_status reference_pointwise(const kernel_call *c);
 /* The reference kernel of ops whose result has the operand's type and elements, in strides of its own. */
 weft_status reference_copy(const kernel_call *c);

@@ -1,9 +1,9 @@
-/* arithmetic.c - sums, differences, products, quotients and remainders of a and b, with broadcasting; as in
- * torch. Gradients are summed over broadcast axes. */
+/* arithmetic.c - sums, differences, products and quotients of a and b, with broadcasting; as in torch.
+ * Gradients are summed over broadcast axes. Integers wrap around; their quotients are in whole_quotients.c.
+ * */
 #include "ops/kit/basic_attrs.h"
+#include "ops/kit/integer.h"
 #include "ops/pointwise/family.h"
-
-#include <math.h>
 
 /* ---- a + b ---- */
 
@@ -81,47 +81,33 @@ GRADIENT(div) {
     if (wanted[1]) din[1] = sum_to(weft_neg(weft_mul(part, weft_div(n->in[0], n->in[1]))), n->in[1]);
 }
 
-/* ---- remainders: NaN where b is 0 ---- */
-
-/* da = dy, db = -dy times the whole number of times that b is taken from a. */
-static void remainder_back(weft_node *n, weft_value *dy, const bool *wanted, weft_value **din,
-                           weft_value *(*whole)(weft_value *)) {
-    weft_value *a = n->in[0], *b = n->in[1];
-    if (wanted[0]) din[0] = sum_to(dy, a);
-    if (wanted[1]) din[1] = sum_to(weft_neg(weft_mul(dy, whole(weft_div(a, b)))), b);
+/* Of integers it would be another type than theirs. */
+static bool div_infer(op_call *c) {
+    weft_dtype dtype = op_in(c, 0)->dtype;
+    if (dtype_is_float(dtype)) return infer_broadcast(c);
+    return op_fail(c, WEFT_TYPE,
+                   "operand 0 is %s: a quotient of integers is floating point: cast them (weft_cast), or "
+                   "take weft_floor_divide or weft_trunc_divide",
+                   TYPE(op_in(c, 0)));
 }
 
-GRADIENT(fmod) {
-    remainder_back(n, dout[0], wanted, din, weft_trunc);
-}
+static const op_sample div_samples[] = {{"f32[2,3], f32[3]", .out = "f32[2,3]", .low = 0.5, .high = 2},
+                                        {"f32[2,1,4], f32[3,1]", .out = "f32[2,3,4]", .low = 0.5, .high = 2},
+                                        {"f32[4], f32[3]", .error = "do not broadcast"},
+                                        {"f32[2], f64[2]", .error = "cast one"},
+                                        {"i64[2], i64[2]", .error = "take weft_floor_divide"},
+                                        {0}};
 
-GRADIENT(remainder) {
-    remainder_back(n, dout[0], wanted, din, weft_floor);
-}
-
-/* a - b floor(a / b), % in Python. */
-static double floor_remainder(double a, double b) {
-    double left = fmod(a, b);
-    return left != 0 && (left < 0) != (b < 0) ? left + b : left;
-}
-
-/* Differences take a step for a slope; test_special_values compares the gradient with PyTorch's. */
-static const op_sample remainder_samples[] = {
-    {"f32[2,3], f32[3]", .low = 1.1, .high = 1.9, .no_gradient = true, .out = "f32[2,3]"},
-    {"f32[2,1,4], f32[3,1]", .no_gradient = true},
-    {"f32[4], f32[3]", .error = "do not broadcast"},
-    {"f32[2], f64[2]", .error = "cast one"},
-    {0}};
+INTEGER(add, int_add(x[0], x[1]))
+INTEGER(mul, int_mul(x[0], x[1]))
+INTEGER(sub, int_sub(x[0], x[1]))
 
 BINARY_OP(add, OP_COMMUTES, x[0] + x[1], "a + b", .torch = "torch.add", .role = ROLE_SUM,
           .precision = PRECISION_FOLLOWS, .infer = infer_broadcast, .simplify = add_simplify,
-          .gradient = add_gradient, .samples = binary_samples)
+          .gradient = add_gradient, .samples = whole_binary_samples, .integer = add_integer)
 BINARY_OP(mul, OP_COMMUTES, x[0] * x[1], "a * b", .torch = "torch.mul", .role = ROLE_PRODUCT,
           .precision = PRECISION_FOLLOWS, .infer = infer_broadcast, .simplify = mul_simplify,
-          .gradient = mul_gradient, .samples = binary_samples)
-BROADCAST_OP(sub, 0, x[0] - x[1], "a - b", PRECISION_FOLLOWS, binary_samples)
-BROADCAST_OP(div, 0, x[0] / x[1], "a / b", PRECISION_FOLLOWS, quotient_samples)
-BROADCAST_OP(fmod, 0, fmod(x[0], x[1]), "remainder of a / b, with the sign of a", PRECISION_FOLLOWS,
-             remainder_samples)
-BROADCAST_OP(remainder, 0, floor_remainder(x[0], x[1]), "remainder of a / b, with the sign of b",
-             PRECISION_FOLLOWS, remainder_samples)
+          .gradient = mul_gradient, .samples = whole_binary_samples, .integer = mul_integer)
+BROADCAST_OP(sub, 0, x[0] - x[1], "a - b", PRECISION_FOLLOWS, whole_binary_samples, .integer = sub_integer)
+BINARY_OP(div, 0, x[0] / x[1], "a / b", .torch = "torch.div", .precision = PRECISION_FOLLOWS,
+          .infer = div_infer, .gradient = div_gradient, .samples = div_samples)

@@ -24,6 +24,11 @@ static double scalar(const double *x, const void *attrs) {
     return isnan(x[0]) ? 0 : x[0] > most ? most : x[0] < -most ? -most : x[0];
 }
 
+/* Of integers, to integers and bool. */
+static int64_t integer(const int64_t *x, const void *attrs) {
+    return ((const cast_attrs *)attrs)->dtype == WEFT_BOOL ? x[0] != 0 : x[0];
+}
+
 /* A cast up to f32 and back changes nothing; a cast down and back rounds, so it stays. */
 static weft_value *simplify(weft_node *n) {
     weft_value *x = n->in[0], *before = x->node->op == n->op ? x->node->in[0] : NULL;
@@ -51,11 +56,16 @@ const weft_op weft_op_cast = {
     .simplify = simplify,
     .gradient = gradient,
     .scalar = scalar,
+    .integer = integer,
     .samples =
         (const op_sample[]){{"u8[2,3]", "dtype=f32", .out = "f32[2,3]", .below = 256},
                             {"i64[7]", "dtype=f32"},
                             {"i32[7]", "dtype=f32"},
                             {"bool[5]", "dtype=f32"},
+                            {"i64[7]", "dtype=i32", .least = -9, .below = 9},
+                            {"i32[2,5,4,3]", "dtype=i64", .least = -9, .below = 9},
+                            {"i64[9]", "dtype=bool", .below = 2},
+                            {"i32[300]", "dtype=u8", .below = 300},
                             {"f32[2,5,4,3]", "dtype=i32", .out = "i32[2,5,4,3]", .low = -9, .high = 9},
                             {"f32[9]", "dtype=bool"},
                             {"f32[9]", "dtype=bf16"},

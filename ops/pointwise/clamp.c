@@ -1,5 +1,6 @@
-/* clamp.c - x limited to [min, max]; torch.clamp. NaN stays NaN. The gradient is dy where min < x < max, so 0
- * at the bounds and where x is NaN, as in PyTorch 2.15; earlier versions let it pass at the bounds. */
+/* clamp.c - x limited to [min, max]; torch.clamp. NaN stays NaN. The bounds of integers are whole. The
+ * gradient is dy where min < x < max, so 0 at the bounds and where x is NaN, as in PyTorch 2.15; earlier
+ * versions let it pass at the bounds. */
 #include "ops/kit/op_kit.h"
 
 typedef struct clamp_attrs {
@@ -17,12 +18,18 @@ static bool infer(op_call *c) {
     if (a->min > a->max)
         return op_fail(c, WEFT_ARGUMENT, "min=%g is above max=%g: they are the lower and the upper bound",
                        a->min, a->max);
-    return infer_same(c);
+    return infer_numbers(c);
 }
 
 static double scalar(const double *x, const void *attrs) {
     const clamp_attrs *a = attrs;
     return x[0] < a->min ? a->min : x[0] > a->max ? a->max : x[0];
+}
+
+static int64_t integer(const int64_t *x, const void *attrs) {
+    const clamp_attrs *a = attrs;
+    int64_t min = (int64_t)a->min, max = (int64_t)a->max;
+    return x[0] < min ? min : x[0] > max ? max : x[0];
 }
 
 /* Constants broadcast, so the comparisons need no full tensors. */
@@ -46,10 +53,14 @@ const weft_op weft_op_clamp = {
     .infer = infer,
     .gradient = gradient,
     .scalar = scalar,
+    .integer = integer,
     .samples = (const op_sample[]){{"f32[2,3]", "min=-0.5 max=0.25", .out = "f32[2,3]"},
                                    {"f32[2,5,4,3]", "min=-0.75 max=0.75"},
                                    {"f32[7]", "min=1 max=-1", .error = "min=1 is above max=-1"},
                                    {"f32[2]", "min=0 max=inf", .error = "max is not a finite number"},
+                                   {"i64[2,3]", "min=-2 max=3", .least = -9, .below = 9, .out = "i64[2,3]"},
+                                   {"i32[2,5,4,3]", "min=-70000 max=0", .least = -90000, .below = 90000},
+                                   {"i64[2]", "min=0 max=0.5", .error = "max=0.5 with i64[2]: it must be"},
                                    {"u8[3]", "min=0 max=1", .error = "must be floating point"},
                                    {0}},
 };

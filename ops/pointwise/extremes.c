@@ -22,9 +22,10 @@ static void extremum_gradient(weft_node *n, weft_value *dout, const bool *wanted
     GRADIENT(NAME) {                                                                                         \
         extremum_gradient(n, dout[0], wanted, din, 1 SIGN 0);                                                \
     }                                                                                                        \
-    BINARY_OP(NAME, OP_COMMUTES, x[0] SIGN x[1] || x[0] != x[0] ? x[0] : x[1], TEXT, .torch = "torch." #NAME, \
-              .precision = PRECISION_FOLLOWS, .infer = infer_broadcast, .gradient = NAME##_gradient,         \
-              .samples = binary_samples)
+    INTEGER(NAME, x[0] SIGN x[1] ? x[0] : x[1])                                                              \
+    BINARY_OP(NAME, OP_COMMUTES, x[0] SIGN x[1] || x[0] != x[0] ? x[0] : x[1], TEXT,                         \
+              .torch = "torch." #NAME, .precision = PRECISION_FOLLOWS, .infer = infer_broadcast,             \
+              .gradient = NAME##_gradient, .samples = whole_binary_samples, .integer = NAME##_integer)
 
 OP_ROW(maximum, >, "the larger of a and b")
 OP_ROW(minimum, <, "the smaller of a and b")

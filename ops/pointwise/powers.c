@@ -1,4 +1,5 @@
 /* powers.c - powers of x and of e, and their inverses, element by element; as in torch. */
+#include "ops/kit/integer.h"
 #include "ops/pointwise/family.h"
 
 #include <math.h>
@@ -63,7 +64,10 @@ static const op_sample reciprocal_samples[] = {{"f32[2,3]", .out = "f32[2,3]", .
                                                {"i32[3]", .error = "must be floating point"},
                                                {0}};
 
-FUNCTION_OP(square, 0, x[0] * x[0], "x^2", "torch.square", PRECISION_F32, unary_samples)
+INTEGER(square, int_mul(x[0], x[0]))
+
+FUNCTION_OP(square, 0, x[0] * x[0], "x^2", "torch.square", PRECISION_F32, whole_samples,
+            .integer = square_integer)
 FUNCTION_OP(sqrt, OP_FROM_RESULT, sqrt(x[0]), "square root", "torch.sqrt", PRECISION_FOLLOWS,
             positive_samples)
 FUNCTION_OP(rsqrt, OP_FROM_RESULT, 1 / sqrt(x[0]), "1 / sqrt(x)", "torch.rsqrt", PRECISION_F32,

@@ -9,6 +9,10 @@ static double scalar(const double *x, const void *attrs) {
     return x[0];
 }
 
+static int64_t integer(const int64_t *x, const void *attrs) {
+    return x[0];
+}
+
 /* After autodiff it has no effect and is removed; before, it must stay. */
 static weft_value *simplify(weft_node *n) {
     return n->graph->is_expanded ? n->in[0] : NULL;
@@ -24,6 +28,7 @@ const weft_op weft_op_stop_gradient = {
     .infer = infer,
     .simplify = simplify,
     .scalar = scalar,
+    .integer = integer,
     .samples = (const op_sample[]){{"f32[2,3]", .out = "f32[2,3]"}, {"i64[3]", .out = "i64[3]"}, {0}},
 };
 

@@ -19,6 +19,10 @@ static double scalar(const double *x, const void *attrs) {
     return x[0] != 0 ? x[1] : x[2];
 }
 
+static int64_t integer(const int64_t *x, const void *attrs) {
+    return x[0] != 0 ? x[1] : x[2];
+}
+
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     weft_value *condition = n->in[0], *zero = weft_constant(n->graph, n->out[0].type.dtype, 0, NULL, 0);
     if (wanted[1]) din[1] = sum_to(weft_where(condition, dout[0], zero), n->in[1]);
@@ -35,8 +39,10 @@ const weft_op weft_op_where = {
     .infer = infer,
     .gradient = gradient,
     .scalar = scalar,
+    .integer = integer,
     .samples = (const op_sample[]){{"bool[2,3], f32[3], f32[2,1]", .out = "f32[2,3]"},
                                    {"bool[], i64[4], i64[4]", .out = "i64[4]"},
+                                   {"bool[5], i32[2,1], i32[5]", .out = "i32[2,5]", .least = -9, .below = 9},
                                    {"f32[2], f32[2], f32[2]", .error = "it must be bool"},
                                    {"bool[2], f32[2], i64[2]", .error = "cast one"},
                                    {"bool[2], f32[3], f32[]", .error = "do not broadcast"},

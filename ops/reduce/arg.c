@@ -28,6 +28,40 @@ static bool infer(op_call *c) {
     return true;
 }
 
+/* What is compared of an integer: ~v falls as v rises, for every v. */
+static int64_t ranked_int(const tensor *x, const int64_t *at, int sign) {
+    int64_t v = element_int(x, at);
+    return sign < 0 ? ~v : v;
+}
+
+/* The place of the best of integers, in the row that `from` begins. */
+static int64_t best_int(const tensor *x, int64_t *from, int64_t axis, int sign) {
+    int64_t best = 0, most = 0;
+    for (int64_t k = 0; k < x->type.shape[axis]; k++) {
+        from[axis] = k;
+        int64_t v = ranked_int(x, from, sign);
+        if (k > 0 && v <= most) continue;
+        best = k;
+        most = v;
+    }
+    return best;
+}
+
+/* The same of numbers. v != v: a first NaN wins against any number. */
+static int64_t best_of(const tensor *x, int64_t *from, int64_t axis, int sign) {
+    int64_t best = 0;
+    double most = 0;
+    for (int64_t k = 0; k < x->type.shape[axis]; k++) {
+        from[axis] = k;
+        double v = sign * element_get(x, from);
+        if (k == 0 || v > most || (v != v && most == most)) {
+            best = k;
+            most = v;
+        }
+    }
+    return best;
+}
+
 static weft_status reference(const kernel_call *c) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     int sign = arg_sign(c->node->op);
@@ -37,19 +71,10 @@ static weft_status reference(const kernel_call *c) {
     tensor_type rows = x->type;
     rows.shape[axis] = 1;
     do {
-        int64_t from[WEFT_MAX_NDIM], best = 0;
-        double most = 0;
+        int64_t from[WEFT_MAX_NDIM];
         for (int i = 0; i < rows.ndim; i++) from[i] = at[i];
-        for (int64_t k = 0; k < x->type.shape[axis]; k++) {
-            from[axis] = k;
-            double v = sign * element_get(x, from);
-            /* v != v: a first NaN wins against any number */
-            if (k == 0 || v > most || (v != v && most == most)) {
-                best = k;
-                most = v;
-            }
-        }
-        element_set_int(y, to, best);
+        bool is_float = dtype_is_float(x->type.dtype);
+        element_set_int(y, to, is_float ? best_of(x, from, axis, sign) : best_int(x, from, axis, sign));
         index_next(&y->type, to);
     } while (index_next(&rows, at));
     return WEFT_OK;
@@ -58,6 +83,8 @@ static weft_status reference(const kernel_call *c) {
 static const op_sample samples[] = {{"f32[4,10]", "axis=-1", .out = "i64[4]"},
                                     {"f32[2,37,3]", "axis=1 keep=1", .out = "i64[2,1,3]"},
                                     {"i64[9]", .out = "i64[]"},
+                                    {"i32[5,40]", "axis=1", .out = "i64[5]", .least = -9, .below = 9},
+                                    {"u8[40,3]", .out = "i64[3]", .below = 256},
                                     {"f32[50,333]", "axis=1"},
                                     {"f32[2,3]", "axis=2", .error = "has no axis 2"},
                                     {0}};

@@ -1,15 +1,15 @@
-/* prod.c - the product over some axes; torch.prod. dx[i] = dy times the product of all other elements: that
- * of those before times that of those after, without a division, so zeros need no exception. Where a part of
- * that overflows (1e30, 1e30, 1e-30, 1e-30) it is the whole product by x[i], as PyTorch has it.
- * PyTorch computes the gradient from y where x has no zero, and from x alone elsewhere; here it is from x
- * alone, whatever the numbers are. */
+/* prod.c - the product over some axes; torch.prod. It is i64 for integers and bool, modulo 2^64. dx[i] = dy
+ * times the product of all other elements: that of those before times that of those after, without a
+ * division, so zeros need no exception. Where a part of that overflows (1e30, 1e30, 1e-30, 1e-30) it is the
+ * whole product by x[i], as PyTorch has it. PyTorch computes the gradient from y where x has no zero, and
+ * from x alone elsewhere; here it is from x alone, whatever the numbers are. */
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/scan.h"
 
 static const op_attr attrs[] = {REDUCE_ATTRS, {0}};
 
 static bool infer(op_call *c) {
-    return op_want_float(c, 0) && reduce_infer(c, op_in(c, 0)->dtype);
+    return reduce_infer(c, reduce_total(op_in(c, 0)->dtype));
 }
 
 /* The product of all other elements along one axis. */
@@ -87,23 +87,13 @@ const weft_op weft_op_prod = {
                                    {"f32[3,700,7]", "axes=1", .low = 0.99, .high = 1.01},
                                    {"f32[2,3]", "axes=2", .error = "has no axis 2"},
                                    {"f32[2,3]", "axes=1,-1", .error = "axis 1 is named twice"},
-                                   {"i64[2,3]", .error = "must be floating point"},
+                                   {"i64[2,3]", .out = "i64[]", .least = -9, .below = 9},
+                                   {"i32[9,70]", "axes=1", .out = "i64[9]", .least = 1, .below = 70000},
+                                   {"u8[33,70]", "axes=0", .out = "i64[70]", .least = 1, .below = 256},
+                                   {"bool[3,5,4,7]", "axes=0,2,3", .out = "i64[5]", .below = 2},
                                    {0}},
 };
 
-/* Of integers, as i64: the first of the products from the last element on, axis by axis. */
-static weft_value *whole_prod(weft_value *x, int n_axes, const int64_t *axes, bool keep) {
-    if (!reduce_fits("prod", x, false, n_axes, axes)) return NULL;
-    weft_value *y = x->type.ndim ? x : weft_cast(x, WEFT_I64);
-    for (int i = 0; i < (axes ? n_axes : x->type.ndim); i++) {
-        int64_t axis = axes ? axes[i] : i;
-        y = op_value(&weft_op_cumprod, 1, &y, &(scan_attrs){.axis = axis, .reverse = true});
-        y = weft_slice(y, (int)axis, 0, 1);
-    }
-    return keep || !x->type.ndim ? y : reduce_squeeze(y, n_axes, axes);
-}
-
 weft_value *weft_prod(weft_value *x, int n_axes, const int64_t *axes, bool keep) {
-    if (x && !dtype_is_float(x->type.dtype)) return whole_prod(x, n_axes, axes, keep);
     return reduce_value(&weft_op_prod, x, n_axes, axes, (sum_attrs){.keep = keep});
 }

@@ -19,7 +19,9 @@ reduce_kind reduce_kind_of(const weft_op *op);
 
 /* Fills result 0, of type `dtype`. Axes may be negative but not repeated. */
 bool reduce_infer(op_call *c, weft_dtype dtype);
-/* Folds the elements of each result in row-major order, as double. */
+/* The type of a sum or product: i64 of integers and bool, as in PyTorch. */
+weft_dtype reduce_total(weft_dtype dtype);
+/* Folds the elements of each result in row-major order, as double; integers and bool as i64. */
 weft_status reduce_reference(const kernel_call *c);
 
 /* v, the result of node n or its gradient, with length 1 at the reduced axes: it broadcasts with n->in[0]. */

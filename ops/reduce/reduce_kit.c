@@ -1,6 +1,8 @@
 /* reduce_kit.c - see reduce.h. */
 #include "ops/reduce/reduce.h"
 
+#include "ops/kit/integer.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -54,6 +56,10 @@ bool reduce_infer(op_call *c, weft_dtype dtype) {
     return true;
 }
 
+weft_dtype reduce_total(weft_dtype dtype) {
+    return dtype_is_float(dtype) ? dtype : WEFT_I64;
+}
+
 static double first(reduce_kind kind) {
     return kind == REDUCE_MAX ? -INFINITY : kind == REDUCE_MIN ? INFINITY : kind == REDUCE_PROD ? 1 : 0;
 }
@@ -72,31 +78,74 @@ static double join(reduce_kind kind, double a, double b) {
     }
 }
 
+/* The same of integers, exactly: sums and products are modulo 2^64. */
+static int64_t first_int(reduce_kind kind) {
+    return kind == REDUCE_MAX ? INT64_MIN : kind == REDUCE_MIN ? INT64_MAX : kind == REDUCE_PROD;
+}
+
+static int64_t join_int(reduce_kind kind, int64_t a, int64_t b) {
+    switch (kind) {
+    case REDUCE_MAX:
+        return a > b ? a : b;
+    case REDUCE_MIN:
+        return a < b ? a : b;
+    case REDUCE_PROD:
+        return int_mul(a, b);
+    default:
+        return int_add(a, b);
+    }
+}
+
+/* The elements of one result: `inner` is the shape of the reduced axes alone. */
+typedef struct reduced {
+    const kernel_call *c;
+    reduce_kind kind;
+    tensor_type inner;
+    int axis[WEFT_MAX_NDIM]; /* of the operand */
+} reduced;
+
+/* The index of element `in` of the result whose elements begin at `at`. */
+static void place_in(const reduced *r, const int64_t *at, const int64_t *in, int64_t from[WEFT_MAX_NDIM]) {
+    for (int i = 0; i < r->c->in[0].type.ndim; i++) from[i] = at[i];
+    for (int i = 0; i < r->inner.ndim; i++) from[r->axis[i]] = in[i];
+}
+
+static double fold(const reduced *r, const int64_t *at) {
+    int64_t in[WEFT_MAX_NDIM] = {0}, from[WEFT_MAX_NDIM];
+    double result = first(r->kind);
+    do {
+        place_in(r, at, in, from);
+        result = join(r->kind, result, element_get(&r->c->in[0], from));
+    } while (index_next(&r->inner, in));
+    return result;
+}
+
+static int64_t fold_int(const reduced *r, const int64_t *at) {
+    int64_t in[WEFT_MAX_NDIM] = {0}, from[WEFT_MAX_NDIM], result = first_int(r->kind);
+    do {
+        place_in(r, at, in, from);
+        result = join_int(r->kind, result, element_int(&r->c->in[0], from));
+    } while (index_next(&r->inner, in));
+    return result;
+}
+
 weft_status reduce_reference(const kernel_call *c) {
-    const sum_attrs *a = c->attrs;
     const tensor *x = &c->in[0], *y = &c->out[0];
-    reduce_kind kind = reduce_kind_of(c->node->op);
-    tensor_type inner = type_scalar(x->type.dtype); /* shape of the reduced axes alone */
-    tensor_type kept = x->type;                     /* that of x with length 1 at the reduced axes */
-    unsigned mask = sum_axes(a, x->type.ndim);
-    int inner_axis[WEFT_MAX_NDIM];
+    reduced r = {.c = c, .kind = reduce_kind_of(c->node->op), .inner = type_scalar(x->type.dtype)};
+    tensor_type kept = x->type; /* that of x with length 1 at the reduced axes */
+    unsigned mask = sum_axes(c->attrs, x->type.ndim);
     for (int i = 0; i < x->type.ndim; i++)
         if (mask >> i & 1) {
-            inner_axis[inner.ndim] = i;
-            inner.shape[inner.ndim++] = x->type.shape[i];
+            r.axis[r.inner.ndim] = i;
+            r.inner.shape[r.inner.ndim++] = x->type.shape[i];
             kept.shape[i] = 1;
         }
     int64_t at[WEFT_MAX_NDIM] = {0}, to[WEFT_MAX_NDIM] = {0};
     do {
-        int64_t in[WEFT_MAX_NDIM] = {0};
-        double result = first(kind);
-        do {
-            int64_t from[WEFT_MAX_NDIM];
-            for (int i = 0; i < x->type.ndim; i++) from[i] = at[i];
-            for (int i = 0; i < inner.ndim; i++) from[inner_axis[i]] = in[i];
-            result = join(kind, result, element_get(x, from));
-        } while (index_next(&inner, in));
-        element_set(y, to, result / sum_divisor(a, type_elements(&inner)));
+        if (dtype_is_float(x->type.dtype))
+            element_set(y, to, fold(&r, at) / sum_divisor(c->attrs, type_elements(&r.inner)));
+        else
+            element_set_int(y, to, fold_int(&r, at));
         index_next(&y->type, to);
     } while (index_next(&kept, at));
     return WEFT_OK;

@@ -1,7 +1,7 @@
 /* sum.c - the sum, or mean, over some axes; torch.sum, torch.mean. Result: the shape of x without these axes,
- * or with length 1 (`keep`). dx is dy, for the mean divided by the number of elements, broadcast to the shape
- * of x. The reference sums in double, fast kernels in f32 by chunks. The mean is an attribute and not a later
- * scale, because its divisor depends on the batch size. */
+ * or with length 1 (`keep`); a sum of integers or bool is i64, modulo 2^64. dx is dy, for the mean divided by
+ * the number of elements, broadcast to the shape of x. The reference sums in double, fast kernels in f32 by
+ * chunks. The mean is an attribute and not a later scale, because its divisor depends on the batch size. */
 #include "ops/reduce/reduce.h"
 
 static const op_attr attrs[] = {
@@ -13,12 +13,14 @@ static const op_attr attrs[] = {
 };
 
 static bool infer(op_call *c) {
-    if (!op_want_float(c, 0)) return false;
     const sum_attrs *a = c->attrs;
     weft_dtype dtype = op_in(c, 0)->dtype;
+    if (a->mean && !dtype_is_float(dtype))
+        return op_fail(c, WEFT_TYPE, "operand 0 is %s: of a mean it must be floating point (cast it to f32)",
+                       TYPE(op_in(c, 0)));
     if (a->correction != 0 && !a->mean)
         return op_fail(c, WEFT_ARGUMENT, "correction=%g without mean=1: it changes a divisor", a->correction);
-    return reduce_infer(c, a->f32_output ? dtype_accumulator(dtype) : dtype);
+    return reduce_infer(c, a->f32_output ? dtype_accumulator(dtype) : reduce_total(dtype));
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
@@ -67,7 +69,12 @@ const weft_op weft_op_sum = {
                             {"f32[2,3]", "axes=2", .error = "has no axis 2"},
                             {"f32[2,3]", "axes=1,-1", .error = "axis 1 is named twice"},
                             {"f32[2,3]", "correction=1", .error = "correction=1 without mean=1"},
-                            {"i64[2,3]", .error = "must be floating point"},
+                            {"i64[2,3]", .out = "i64[]", .least = -9, .below = 9},
+                            {"i32[9,70]", "axes=1", .out = "i64[9]", .least = -70000, .below = 70000},
+                            {"u8[33,700]", "axes=0", .out = "i64[700]", .below = 256},
+                            {"bool[3,5,4,7]", "axes=0,2,3 keep=1", .out = "i64[1,5,1,1]"},
+                            {"u8[40001]", .out = "i64[]", .below = 256},
+                            {"i64[2,3]", "mean=1", .error = "of a mean it must be floating point"},
                             {0}},
 };
 

@@ -36,6 +36,7 @@ typedef struct reach_row {
 
 typedef struct fuser {
     weft_graph *g;
+    bool is_cpu; /* the plan is of the CPU */
     group **groups;
     int n_groups;
     int64_t *earliest;   /* by group: mark of the first node that depends on it, or of an earlier one */
@@ -54,11 +55,22 @@ static bool casts_number(const weft_node *n) {
     return n->n_in == 1 && n->in[0]->type.dtype == WEFT_F64 && !n->in[0]->type.ndim;
 }
 
-/* Casts of parameters stay apart: their result is made once per update, not once per run. */
-static bool is_fusable(const weft_node *n) {
+/* Whether the CPU's tiles, which are of floats, do not take the node: with one in a group, all of the group
+ * would run on the reference kernel. */
+static bool needs_reference(const weft_node *n) {
+    bool is_wide = dtype_is_wide(n->out[0].type.dtype);
+    for (int i = 0; i < n->n_in && n->op->role != ROLE_CAST; i++)
+        is_wide |= dtype_is_wide(n->in[i]->type.dtype);
+    return is_wide;
+}
+
+/* Casts of parameters stay apart: their result is made once per update, not once per run. Divisions of
+ * integers do, so that an error names them. */
+static bool is_fusable(const fuser *f, const weft_node *n) {
     return (n->op->flags & OP_POINTWISE) && !(n->op->flags & (OP_EFFECT | OP_RANDOM)) && n->op->scalar &&
            n->n_out == 1 && n->n_in <= 3 && n->out[0].type.dtype != WEFT_F64 && !casts_parameter(n) &&
-           !casts_number(n);
+           !casts_number(n) && !(f->is_cpu && needs_reference(n)) &&
+           !(n->op->flags & OP_DIVIDES && node_is_integer(n));
 }
 
 /* Rows are reused: node `mark` has that of node mark - n_rows. */
@@ -325,7 +337,7 @@ static bool place_node(fuser *f, weft_node *n) {
         reach.round[number % (WINDOW / 64)] = number / (WINDOW / 64);
     }
     f->group_of[n->mark] = -1;
-    int into = is_fusable(n) ? group_for(f, n) : -1;
+    int into = is_fusable(f, n) ? group_for(f, n) : -1;
     if (into >= 0) into = merge_for(f, into, n);
     const weft_node *last = into >= 0 ? f->groups[into]->nodes[f->groups[into]->n_nodes - 1] : NULL;
     for (int i = 0; i < n->n_in; i++)
@@ -333,7 +345,7 @@ static bool place_node(fuser *f, weft_node *n) {
     for (int i = 0; i < n->n_after; i++) add_row(f, reach, n->after[i]);
     if (into >= 0)
         join_chain(f, into, n);
-    else if (is_fusable(n) && !start_group(f, n))
+    else if (is_fusable(f, n) && !start_group(f, n))
         return false;
     if (f->group_of[n->mark] >= 0) add_group(reach, f->group_of[n->mark]);
     if (into >= 0) spread_reach(f, into, last, reach);
@@ -416,13 +428,13 @@ static void redirect(weft_graph *g) {
 }
 
 /* Memory is n_rows x n_words words: at most 2 WINDOW x WINDOW / 64. */
-static bool fuser_open(fuser *f, weft_graph *g) {
+static bool fuser_open(fuser *f, weft_graph *g, weft_device device) {
     weft_model *m = g->model;
     int candidates = 0;
     graph_number(g);
     graph_clear_mapped(g);
-    for (const weft_node *n = g->first; n; n = n->next) candidates += is_fusable(n);
-    *f = (fuser){.g = g};
+    *f = (fuser){.g = g, .is_cpu = device == WEFT_DEVICE_CPU};
+    for (const weft_node *n = g->first; n; n = n->next) candidates += is_fusable(f, n);
     f->n_words = (candidates < WINDOW ? candidates : WINDOW) / 64 + 1;
     f->n_rows = g->n_nodes < 2 * WINDOW ? g->n_nodes + 1 : 2 * WINDOW;
     int64_t words = (int64_t)f->n_rows * f->n_words;
@@ -434,10 +446,10 @@ static bool fuser_open(fuser *f, weft_graph *g) {
     return f->words && f->rounds && f->groups && f->group_of && f->earliest;
 }
 
-bool pass_fuse(weft_graph *g) {
+bool pass_fuse(weft_graph *g, weft_device device) {
     fuser f;
     bool any = false;
-    if (!fuser_open(&f, g)) return false;
+    if (!fuser_open(&f, g, device)) return false;
     graph_count_uses(g);
     for (weft_node *n = g->first; n; n = n->next)
         if (!place_node(&f, n)) return false;

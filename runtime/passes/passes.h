@@ -52,7 +52,7 @@ void graph_remove_dead(weft_graph *g);
  * built. A reader of the old value that also depends on the write gets a copy made before the write. Sorts
  * the list where needed. */
 bool graph_order_edges(weft_graph *g);
-bool pass_fuse(weft_graph *g); /* fuse.c: pointwise chains become `fused` nodes */
+bool pass_fuse(weft_graph *g, weft_device device); /* fuse.c: pointwise chains become `fused` nodes */
 
 /* ---- optimizer.c, with reduction.c ---- */
 bool pass_optimizer(program *p);

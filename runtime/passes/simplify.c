@@ -10,6 +10,20 @@
 
 #include "weft/ops.h"
 
+/* Up to here a double holds every integer: 2^53. */
+#define MOST_EXACT ((int64_t)1 << 53)
+
+/* What a node of integers makes of the numbers x, if a double holds it; a quotient by 0 is left to the run.
+ * */
+static bool fold_integers(const weft_node *n, const double *x, double *value) {
+    int64_t whole[4];
+    for (int i = 0; i < n->n_in; i++) whole[i] = (int64_t)x[i];
+    if (n->op->flags & OP_DIVIDES && whole[1] == 0) return false;
+    int64_t result = convert_int(n->out[0].type.dtype, n->op->integer(whole, n->attrs));
+    *value = (double)result;
+    return result >= -MOST_EXACT && result <= MOST_EXACT;
+}
+
 /* A pointwise op over constants is a constant, if the result's type can hold the number. */
 static weft_value *fold_constants(weft_node *n) {
     double x[4], value;
@@ -17,7 +31,10 @@ static weft_value *fold_constants(weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
         if (!constant_value(n->in[i], &x[i])) return NULL;
     const tensor_type *t = &n->out[0].type;
-    value = n->op->scalar(x, n->attrs);
+    if (!node_is_integer(n))
+        value = n->op->scalar(x, n->attrs);
+    else if (!fold_integers(n, x, &value))
+        return NULL;
     if (!constant_fits(t->dtype, value)) return NULL; /* infinite there: let it happen at run time */
     /* Rounded as the kernel would round it. */
     if (t->dtype == WEFT_F32) value = (float)value;

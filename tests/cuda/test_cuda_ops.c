@@ -4,6 +4,7 @@
  * and must leave the same bits (once under the sanitizers, whose code is slow). */
 #include "cuda/support/gpu.h"
 #include "support/kernels/fused_graphs.h"
+#include "support/kernels/integers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,6 +98,12 @@ TEST(fused_nodes_agree_with_their_reference) {
     fused_in_place_check(check);
 }
 
+TEST(integers_are_exact_at_the_ends_of_their_types) {
+    NEED(begin());
+    integers_check(check);
+    integers_check_fused(check);
+}
+
 #ifdef WEFT_CUDA_HOST
 static void check_epilogue(weft_node *n, const char *what, const tensor *data) {
     bool is_one = n->op == &weft_op_linear_act || n->op == &weft_op_matmul_act_backward ||
@@ -186,6 +193,7 @@ GPU_SUITE("cuda ops",
           {T(every_kernel_agrees_with_the_reference_on_every_sample),
            T(every_kernel_agrees_with_the_reference_in_bf16_and_f16),
            T(pointwise_kernels_agree_at_all_sizes_and_broadcasts), T(fused_nodes_agree_with_their_reference),
+           T(integers_are_exact_at_the_ends_of_their_types),
 #ifdef WEFT_CUDA_HOST
            T(epilogues_that_cublaslt_lacks_are_done_behind_the_product),
            T(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen),

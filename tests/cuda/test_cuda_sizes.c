@@ -318,6 +318,10 @@ TEST(a_bad_label_or_id_is_told) {
     bad_check("embedding_backward", &(op_sample){"f32[5,3], i64[5]", "rows=6"}, 1, 6);
     bad_check("max_pool2d_backward", &(op_sample){"f32[2,3,3,2], i32[2,3,3,2]", "size=5,4"}, 1, 20);
     bad_check("max_pool2d_gather", &(op_sample){"f32[2,3,5,4], i32[2,3,3,2]", NULL}, 1, 20);
+    bad_check("floor_divide", &(op_sample){"i64[5,4], i64[4]", .least = 1, .below = 9}, 1, 0);
+    bad_check("trunc_divide", &(op_sample){"i32[5,4], i32[5,4]", .least = 1, .below = 9}, 1, 0);
+    bad_check("remainder", &(op_sample){"i64[5,4], i64[]", .least = 1, .below = 9}, 1, 0);
+    bad_check("fmod", &(op_sample){"i32[5,4], i32[5,1]", .least = 1, .below = 9}, 1, 0);
 }
 
 TEST(nothing_is_left_on_the_gpu) {

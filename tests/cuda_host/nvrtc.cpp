@@ -55,9 +55,11 @@ float sinf(float); float cosf(float); float tanf(float); float asinf(float); flo
 double sin(double); double cos(double); double tan(double); double asin(double); double acos(double); double atan(double);
 float floorf(float); float rintf(float); float truncf(float); float fmodf(float, float); float expm1f(float);
 double floor(double); double rint(double); double trunc(double); double fmod(double, double); double expm1(double);
+float copysignf(float, float); double copysign(double, double);
 }
 static inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
 static inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
+static inline int atomicCAS(int *at, int expected, int value) { return __sync_val_compare_and_swap(at, expected, value); }
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
 /* As the hardware's: by the reciprocal, and 0 beyond 2^126. */
 static inline float __fdividef(float x, float y) { return fabsf(y) > 0x1p126f ? 0.0f : x * (1.0f / y); }

@@ -117,7 +117,7 @@ def axis(x, dim):
 def axes(x, dim):
     """n_axes, axes of a reduction."""
     if dim is None or dim == () or dim == []:
-        return "0, NULL"
+        return "WEFT_ALL"
     refuse(x.ndim == 0, SCALAR)
     dim = [dim] if isinstance(dim, int) else dim
     return f"{len(dim)}, {numbers(dim)}"
@@ -146,7 +146,7 @@ for op_name in """abs acos asin atan ceil cos erf exp floor isinf isnan log logi
     MAP[op_name] = lambda c, x, inplace=False, _f=op_name.split(".")[-1]: f"weft_{_f}({c(x)})"
 
 for op_name, weft in {"div.no_rounding_mode": "div", "true_divide": "div", "mul": "mul", "pow": "pow", "fmod": "fmod",
-                      "remainder": "remainder", "maximum": "maximum", "minimum": "minimum", "max.binary": "maximum",
+                      "remainder": "remainder", "floor_divide": "floor_divide", "maximum": "maximum", "minimum": "minimum", "max.binary": "maximum",
                       "min.binary": "minimum", "clamp_min": "maximum", "clamp_max": "minimum", "eq": "equal",
                       "ne": "not_equal", "gt": "greater", "ge": "greater_equal", "lt": "less", "le": "less_equal",
                       "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor"}.items():
@@ -186,7 +186,7 @@ def _(c, x, y):
 
 @maps("div.trunc_rounding", "div.floor_rounding")
 def _(c, x, y, rounding_mode):
-    return f"weft_{rounding_mode}(weft_div({c(x)}, {c.of(y, x)}))"
+    return f"weft_{rounding_mode}_divide({c(x)}, {c.of(y, x)})"
 
 
 @maps("clamp")

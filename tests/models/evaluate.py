@@ -292,7 +292,9 @@ COMPUTE = {
     **{n: (lambda f: lambda x, i, r: f(x[0]))(getattr(torch, n)) for n in
        "erf sin cos tan asin acos atan floor ceil round trunc sign isnan isinf logical_not".split()},
     **{n: (lambda f: lambda x, i, r: f(x[0], x[1]))(getattr(torch, n)) for n in
-       "fmod remainder logical_and logical_or logical_xor".split()},
+       "fmod remainder floor_divide logical_and logical_or logical_xor".split()},
+    "trunc_divide": lambda x, i, r: torch.div(x[0], x[1], rounding_mode="trunc"),
+    "bincount": lambda x, i, r: torch.bincount(x[0].flatten(), minlength=i[0]),
     "not_equal": lambda x, i, r: x[0] != x[1], "greater_equal": lambda x, i, r: x[0] >= x[1],
     "stack": lambda x, i, r: torch.stack(x, i[0]), "tile": lambda x, i, r: x[0].tile(i),
     "roll": lambda x, i, r: x[0].roll(i[0], i[1]), "flip": lambda x, i, r: x[0].flip(i),

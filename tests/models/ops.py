@@ -44,6 +44,40 @@ def binary(name, positive=(False, False), most=30.0, mag=lambda a, b: a * b):
     return draw
 
 
+def signed(g, x):
+    """Some of the integers below 9 become negative."""
+    return g.node("offset", [x], r=[-4], shape=x.shape, dtype=I64)
+
+
+def whole(name, divides=False):
+    """Of integers, which pass no gradient; none that divides is 0."""
+    def draw(g, at):
+        shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4)))
+        shapes = g.broadcasting(shape, 2, at)
+        a = signed(g, at(0, shapes[0], dtype=I64, below=9))
+        b = at(1, shapes[1], dtype=I64, below=9)
+        b = g.node("offset", [b], r=[1], shape=b.shape, dtype=I64) if divides else signed(g, b)
+        if divides and g.chance(0.5):
+            b = g.node(g.pick(["neg", "square"]), [b], shape=b.shape, dtype=I64)
+        y = g.node(name, [a, b], shape=g.broadcast(a.shape, b.shape), dtype=I64)
+        return g.node("cast", [y], i=[F32], shape=y.shape, mag=20)
+    return draw
+
+
+def at_times(draw, other, share=0.2):
+    """The other draw now and then, where no gradient has to pass."""
+    return lambda g, at: (other if not at.route_needs_gradient and g.chance(share) else draw)(g, at)
+
+
+def whole_number(name, r):
+    """The call with numbers r, of integers."""
+    def draw(g, at):
+        x = signed(g, at(0, g.shape(at.ndim(0, 0, 4)), dtype=I64, below=9))
+        y = g.node(name, [x], r=r(g), shape=x.shape, dtype=I64)
+        return g.node("cast", [y], i=[F32], shape=y.shape, mag=20)
+    return draw
+
+
 def compare(name):
     """Results are of type bool; integers make `equal` come out true at times."""
     def draw(g, at):
@@ -133,7 +167,8 @@ def dropout(g, at):
 def reduce(name, r=lambda g, parts: [], positive=False, mag=lambda m, parts: m, dtype=F32):
     """r: the reals of the call, given how many elements become one."""
     def draw(g, at):
-        x = at(0, g.shape(at.ndim(0, 0, 4)), positive=positive, dtype=dtype)
+        x = at(0, g.shape(at.ndim(0, 0, 4)), positive=positive, dtype=dtype, **({"below": 9} if dtype == I64 else {}))
+        x = signed(g, x) if dtype == I64 else x
         axes = sorted(g.sample(range(len(x.shape)), g.below(len(x.shape) + 1)))
         keep = g.chance(0.4)
         gone = axes or range(len(x.shape))
@@ -359,6 +394,13 @@ def one_hot(g, at):
     ids = at(0, g.shape(at.ndim(0, 0, 3) if at.layout != "channels_last" else 4), dtype=I64, below=classes)
     y = g.node("one_hot", [ids], i=[classes], shape=ids.shape + (classes,), dtype=I64)
     return g.node("cast", [y], i=[F32], shape=y.shape)
+
+
+def bincount(g, at):
+    bins = g.size() + 1
+    x = at(0, g.shape(at.ndim(0, 0, 4)), dtype=I64, below=bins)
+    y = g.node("bincount", [x], i=[bins], shape=(bins,), dtype=I64)
+    return g.node("cast", [y], i=[F32], shape=y.shape, mag=g.elements(x.shape))
 
 
 def gather(name):
@@ -944,15 +986,15 @@ TABLE = {op.name: op for op in [
     *(Op(n, unary(n, positive=True, grow=lambda m: max(m, 4))) for n in "sqrt rsqrt reciprocal log".split()),
     Op("exp", unary("exp", most=2.5, grow=lambda m: 12)),
     Op("leaky_relu", unary("leaky_relu", r=leaky_relu)),
-    Op("clamp", unary("clamp", r=bounds)),
+    Op("clamp", at_times(unary("clamp", r=bounds), whole_number("clamp", lambda g: [-2, 3]))),
     Op("softplus", unary("softplus", r=beta_and_threshold, grow=lambda m: m + 2)),
-    Op("scale", unary("scale", r=factor, grow=lambda m: 2 * m)),
+    Op("scale", at_times(unary("scale", r=factor, grow=lambda m: 2 * m), whole_number("scale", lambda g: [g.pick([-3, 2])]))),
     Op("offset", unary("offset", r=amount, grow=lambda m: m + 1)),
     Op("cast", cast), Op("dropout", dropout),
-    Op("add", binary("add", mag=ADD), "a b"), Op("sub", binary("sub", mag=ADD), "a b"),
-    Op("mul", binary("mul"), "a b"), Op("div", binary("div", (False, True), mag=lambda a, b: 4 * a), "a b"),
+    *(Op(n, at_times(binary(n, mag=ADD), whole(n)), "a b") for n in "add sub".split()),
+    Op("mul", at_times(binary("mul"), whole("mul")), "a b"), Op("div", binary("div", (False, True), mag=lambda a, b: 4 * a), "a b"),
     Op("pow", binary("pow", (True, False), most=2.5, mag=lambda a, b: 12), "a b"),
-    Op("maximum", binary("maximum", mag=max), "a b"), Op("minimum", binary("minimum", mag=max), "a b"),
+    *(Op(n, at_times(binary(n, mag=max), whole(n)), "a b") for n in "maximum minimum".split()),
     *(Op(n, compare(n), "a b", blind="a b") for n in "equal greater less less_equal".split()),
     *(Op(n, unary(n)) for n in "silu mish hardswish erf sin cos atan hardsigmoid relu6 softsign logsigmoid".split()),
     Op("selu", unary("selu", grow=lambda m: m + 2)), Op("prelu", prelu, "x w", flat="w"),
@@ -961,7 +1003,8 @@ TABLE = {op.name: op for op in [
     Op("elu", unary("elu", r=lambda g: [g.pick([1, 0.5, 2])], grow=lambda m: m + 2)),
     Op("tan", unary("tan", most=1.2, grow=lambda m: 3)),
     *(Op(n, unary(n, most=0.9, grow=lambda m: 3)) for n in "asin acos".split()),
-    *(Op(n, binary(n, (False, True), mag=lambda a, b: a + b), "a b") for n in "fmod remainder".split()),
+    *(Op(n, at_times(binary(n, (False, True), mag=ADD), whole(n, True)), "a b") for n in "fmod remainder".split()),
+    *(Op(n, whole(n, True), "a b", blind="a b") for n in "floor_divide trunc_divide".split()),
     *(Op(n, compare(n), "a b", blind="a b") for n in "not_equal greater_equal".split()),
     *(Op(n, logic(n), "a b", blind="a b") for n in "logical_and logical_or logical_xor".split()),
     Op("logical_not", test("logical_not", BOOL), blind="x"),
@@ -969,7 +1012,7 @@ TABLE = {op.name: op for op in [
     Op("stack", stack, "first rest"), Op("tile", tile), Op("roll", along("roll", numbers=roll)),
     Op("repeat_interleave", along("repeat_interleave", numbers=repeated)), Op("flip", flip),
     Op("tril", triangle("tril")), Op("triu", triangle("triu")), Op("constant_pad", constant_pad),
-    Op("one_hot", one_hot, blind="x"),
+    Op("one_hot", one_hot, blind="x"), Op("bincount", bincount, blind="x"),
     Op("gather", gather("gather"), "x ids", blind="ids"), Op("take_along_axis", gather("take_along_axis"), "x ids", blind="ids"),
     Op("index_select", gather("index_select"), "x ids", blind="ids", flat="ids"),
     Op("scatter", scatter("scatter"), "x ids src", blind="ids"), Op("scatter_add", scatter("scatter_add"), "x ids src", blind="ids"),
@@ -978,7 +1021,8 @@ TABLE = {op.name: op for op in [
     *(Op(n, parts(n)) for n in "split chunk unbind".split()), *(Op(n, axis_of_one(n)) for n in "squeeze unsqueeze".split()),
     *(Op(n, sequence(n), "") for n in "arange linspace eye".split()), Op("constant_tensor", constant_tensor, ""), Op("einsum", einsum, "first rest"),
     Op("where", where, "c a b", blind="c"),
-    *(Op(n, reduce(n)) for n in "mean amax amin".split()), Op("sum", reduce("sum", mag=lambda m, n: m * n)),
+    Op("mean", reduce("mean")), *(Op(n, at_times(reduce(n), reduce(n, dtype=I64))) for n in "amax amin".split()),
+    Op("sum", at_times(reduce("sum", mag=lambda m, n: m * n), reduce("sum", dtype=I64))),
     Op("prod", reduce("prod", mag=lambda m, n: m ** min(n, 4))), Op("cumsum", scan("cumsum", lambda m, n: m * n)),
     Op("cumprod", scan("cumprod", lambda m, n: m ** min(n, 4))),
     Op("argmax", arg("argmax"), blind="x"), Op("argmin", arg("argmin"), blind="x"), Op("max", arg("max")), Op("min", arg("min")),
@@ -1030,7 +1074,7 @@ TABLE = {op.name: op for op in [
 POINTWISE = set("neg abs square sqrt rsqrt reciprocal exp log tanh sigmoid relu leaky_relu clamp softplus gelu gelu_tanh scale offset "
                 "cast stop_gradient dropout add sub mul div pow maximum minimum equal greater where bce_with_logits "
                 "silu mish elu hardswish erf sin cos tan asin acos atan floor ceil round trunc sign fmod remainder not_equal "
-                "greater_equal logical_and logical_or logical_xor logical_not isnan isinf less less_equal hardsigmoid relu6 softsign "
+                "floor_divide trunc_divide greater_equal logical_and logical_or logical_xor logical_not isnan isinf less less_equal hardsigmoid relu6 softsign "
                 "logsigmoid selu prelu hardtanh".split())
 
 # Those without operands, and those that are written into every graph that has the kind.

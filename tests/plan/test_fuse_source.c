@@ -32,7 +32,7 @@ static weft_model *example(int64_t rows, int64_t columns) {
     weft_output(sum, "sum");
     weft_output(weft_cast(weft_scale(weft_mul(weft_sub(sum, row), weft_mul(turned, one)), 0.1), WEFT_BF16),
                 "low");
-    CHECK(pass_fuse(g));
+    CHECK(pass_fuse(g, WEFT_DEVICE_CUDA));
     return m;
 }
 

@@ -448,6 +448,7 @@ static const struct {
     {"weft_offset", "PyTorch's samples add tensors; weft_hardsigmoid has it"},
     {"weft_stop_gradient", "no OpInfo: test_gradients_by"},
     {"weft_rotary", "no OpInfo: test_golden_ops"},
+    {"weft_bincount", "no OpInfo: test_integers"},
     {"weft_lstm_op", "recurrent() calls it"},
     {"weft_gru_op", "the same"},
     {"weft_rnn_op", "the same"},

@@ -39,15 +39,17 @@ const char *fuse_plan_of(const weft_node *n, fuse_plan *p);
 
 /* The kernel's only parameter; the prelude declares the same struct. */
 typedef struct fuse_arguments {
-    /* Pointers into the GPU's memory, set by each run. */
+    /* Pointers into the GPU's memory, set by each run, as are the last two fields. */
     const void *in[FUSED_MAX_IN];
     void *out[FUSED_MAX_BODY];
     uint64_t elements;
     divisor axis[WEFT_MAX_NDIM];
     int64_t stride[FUSED_MAX_IN][WEFT_MAX_NDIM];
+    struct cuda_failure *failure;
+    int order; /* of the node in the schedule */
 } fuse_arguments;
 
-/* Fills everything but the pointers. */
+/* Fills everything but the pointers and the order. */
 void fuse_arguments_of(const fuse_plan *p, fuse_arguments *a);
 
 enum { FUSE_THREADS = 256 }; /* of a block */

@@ -9,6 +9,8 @@
 #include "ops/kit/op_kit.h"
 #include "ops/cuda/pointwise/fuse.h"
 
+#include "graph/core/kernel.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +18,24 @@
 static const struct {
     const weft_op *op;
     const char *expression;
-} formulas[] = {
+} formulas[] =
+    {
 #define X(op, operands, numbers, expression) {&weft_op_##op, #expression},
 #include "ops/pointwise/pointwise_list.h"
 #undef X
+},
+  integer_formulas[] = {
+#define X(op, expression) {&weft_op_##op, #expression},
+#include "ops/pointwise/integer_list.h"
+#undef X
 };
 
-static const char *formula_of(const weft_op *op) {
-    for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
-        if (formulas[i].op == op) return formulas[i].expression;
+/* NULL: the op has none. */
+static const char *formula_of(const weft_node *n) {
+    for (size_t i = 0; node_is_integer(n) && i < sizeof integer_formulas / sizeof *integer_formulas; i++)
+        if (integer_formulas[i].op == n->op) return integer_formulas[i].expression;
+    for (size_t i = 0; !node_is_integer(n) && i < sizeof formulas / sizeof *formulas; i++)
+        if (formulas[i].op == n->op) return formulas[i].expression;
     return NULL;
 }
 
@@ -44,19 +55,20 @@ static const char *element_type(weft_dtype dtype) {
     }
 }
 
-/* Types whose values f32 cannot hold; all others are f32 inside a kernel. */
-static bool is_double(weft_dtype dtype) {
-    return dtype == WEFT_F64 || dtype == WEFT_I64 || dtype == WEFT_I32;
-}
-
+/* What a value is inside a kernel. */
 static const char *number_type(weft_dtype dtype) {
-    return is_double(dtype) ? "double" : "float";
+    return dtype == WEFT_F64 ? "double" : dtype_is_wide(dtype) ? "i64" : "float";
 }
 
-static bool computes_double(const weft_node *n) {
+static bool is_double(weft_dtype dtype) {
+    return dtype == WEFT_F64 || dtype_is_wide(dtype);
+}
+
+/* What a node computes in: f64 where f32 cannot hold a value. */
+static const char *computing_type(const weft_node *n) {
     bool is_wide = is_double(n->out[0].type.dtype);
     for (int i = 0; i < n->n_in; i++) is_wide |= is_double(n->in[i]->type.dtype);
-    return is_wide;
+    return node_is_integer(n) ? "i64" : is_wide ? "double" : "float";
 }
 
 /* The source as it grows, and what it is made from; body of one for a plain node. */
@@ -153,9 +165,14 @@ static void put_operand(writer *w, const weft_value *v) {
 }
 
 /* Appends a number of a formula, with the digits that give the same value back. */
-static void put_number(writer *w, double value, bool as_double) {
+static void put_number(writer *w, double value, const char *type) {
+    bool as_double = *type == 'd';
     double k = as_double ? value : (double)(float)value;
     text digits = {0};
+    if (*type == 'i') { /* in hex the least integer is a constant, too */
+        text_add(&w->t, "(i64)0x%jxull", (uintmax_t)(int64_t)value);
+        return;
+    }
     if (isinf(k)) {
         text_add(&w->t, k < 0 ? "-INFINITE" : "INFINITE");
         return;
@@ -167,33 +184,48 @@ static void put_number(writer *w, double value, bool as_double) {
     free(shown);
 }
 
-/* Appends "to_bf16(x)" for a cast, else the expression of the list. */
+/* Appends "to_bf16(x)" for a cast, else the expression of the list; of i32 its low bits. */
 static void put_formula(writer *w, const weft_node *n) {
     weft_dtype to = n->out[0].type.dtype;
     bool is_cast = n->op->attrs && n->op->attrs->kind == ATTR_DTYPE;
-    const char *formula = formula_of(n->op);
+    const char *formula = formula_of(n);
     if (is_cast && to != WEFT_F32 && to != WEFT_F64)
         text_add(&w->t, "to_%s(x)", dtype_name(to));
+    else if (formula && to == WEFT_I32 && node_is_integer(n))
+        text_add(&w->t, "(int)(%s)", formula);
     else
         text_add(&w->t, "%s", formula ? formula : "an_op_without_a_formula");
+}
+
+/* Appends the report of a divisor that is 0. Its number is its place in memory, if that is row-major. */
+static void put_check(writer *w, const weft_node *n) {
+    if (!(n->op->flags & OP_DIVIDES) || !node_is_integer(n)) return;
+    const char *place = "-1";
+    for (int i = 0; i < w->n->n_in; i++) {
+        if (w->n->in[i] != n->in[1] || !lies_row_major(n->in[1])) continue;
+        place = w->p->in[i].way == FUSE_FLAT ? "(i64)at + e" : w->p->in[i].way == FUSE_SCALAR ? "0" : "-1";
+    }
+    text_add(&w->t, " if (y == 0) note_zero(p, %s);", place);
 }
 
 /* The line of body node k, in a scope of its own, so that x, y, z and k[] can be used again. */
 static void put_step(writer *w, int k) {
     const weft_node *n = w->body[k];
-    bool wide = computes_double(n);
+    const char *type = computing_type(n);
     double number;
     text_add(&w->t, "        %s v%d;\n", number_type(n->out[0].type.dtype), k);
-    text_add(&w->t, "        { const %s ", wide ? "double" : "float");
+    text_add(&w->t, "        { const %s ", type);
     for (int i = 0; i < n->n_in; i++) {
         text_add(&w->t, "%s%c = ", i ? ", " : "", "xyz"[i]);
         put_operand(w, n->in[i]);
     }
     for (int i = 0; formula_number(n, i, &number); i++) {
         text_add(&w->t, i ? ", " : ", k[] = {");
-        put_number(w, number, wide);
+        put_number(w, number, type);
     }
-    text_add(&w->t, formula_number(n, 0, &number) ? "}; v%d = " : "; v%d = ", k);
+    text_add(&w->t, formula_number(n, 0, &number) ? "};" : ";");
+    put_check(w, n);
+    text_add(&w->t, " v%d = ", k);
     put_formula(w, n);
     text_add(&w->t, "; }\n");
 }

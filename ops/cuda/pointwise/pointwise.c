@@ -9,8 +9,10 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     return fuse_plan_of(n, &p);
 }
 
+/* data_rule: of the ops that divide integers. */
 #define ROW(title, of)                                                                                       \
-    CUDA_KERNEL_OF(title, of, .strided_in = ~0u, .declines = declines, CUDA_OPEN(pointwise));
+    CUDA_KERNEL_OF(title, of, .strided_in = ~0u, .declines = declines, CUDA_OPEN(pointwise),                 \
+                   .data_rule = "an integer has no quotient by 0");
 #define X(op, operands, numbers, expression) ROW(pointwise_##op, op)
 #include "ops/pointwise/pointwise_list.h"
 #undef X

@@ -59,6 +59,8 @@ static bool takes_vectors(const fuse_plan *p, const kernel_call *c) {
 extern "C" weft_status cuda_pointwise_run(void *state, const kernel_call *c) {
     const pointwise_state *s = static_cast<const pointwise_state *>(state);
     fuse_arguments a = s->arguments;
+    a.failure = c->cuda->failure;
+    a.order = c->node->order;
     for (int i = 0; i < c->n_in; i++) a.in[i] = c->in[i].data;
     for (int k = 0; k < c->n_out; k++) a.out[k] = c->out[k].data;
     bool by_vectors = takes_vectors(&s->plan, c);

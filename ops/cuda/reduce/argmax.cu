@@ -19,11 +19,25 @@ struct argmax_rows {
     divisor by[WEFT_MAX_NDIM]; /* division by the lengths of the axes */
 };
 
-/* 32 and 64-bit integers and f64 are compared as f64, as in the reference. */
+/* What elements are compared as. */
 template <class T> struct compared { using type = float; };
 template <> struct compared<double> { using type = double; };
-template <> struct compared<int64_t> { using type = double; };
-template <> struct compared<int32_t> { using type = double; };
+template <> struct compared<int64_t> { using type = int64_t; };
+template <> struct compared<int32_t> { using type = int32_t; };
+
+/* The largest of these is searched. ~x falls as x rises, for every wide integer x. */
+template <class T> __device__ static inline typename compared<T>::type ranked(T x, int sign) {
+    if constexpr (sizeof(T) == 2)
+        return sign * to_float(x);
+    else
+        return sign * static_cast<typename compared<T>::type>(x);
+}
+template <> __device__ inline int64_t ranked(int64_t x, int sign) {
+    return sign < 0 ? ~x : x;
+}
+template <> __device__ inline int32_t ranked(int32_t x, int sign) {
+    return sign < 0 ? ~x : x;
+}
 
 /* The best element so far. */
 template <class A> struct best_of {
@@ -54,12 +68,8 @@ __global__ void __launch_bounds__(ARGMAX_THREADS) argmax(const T *x, argmax_rows
         rest = next;
     }
     best_of<A> best = {0, -1};
-    for (int64_t i = threadIdx.x % LANES; i < r.length; i += LANES) {
-        if constexpr (sizeof(T) == 2)
-            best.meet(r.sign * to_float(x[in + i * r.step]), i);
-        else
-            best.meet(r.sign * static_cast<A>(x[in + i * r.step]), i);
-    }
+    for (int64_t i = threadIdx.x % LANES; i < r.length; i += LANES)
+        best.meet(ranked(x[in + i * r.step], r.sign), i);
     for (int step = LANES / 2; step > 0; step /= 2)
         best.meet(__shfl_xor_sync(0xffffffffu, best.value, step),
                   __shfl_xor_sync(0xffffffffu, best.at, step));

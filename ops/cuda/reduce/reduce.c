@@ -95,14 +95,15 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
                                                                                 : "an f64 result of less";
 }
 
-/* Parts of the column sums, or one number for each piece, f64 where the kernel folds in f64; none when
- * results are done in one go. */
+/* Parts of the column sums, or one number for each piece, of 8 bytes where the kernel folds in f64 or i64;
+ * none when results are done in one go. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     reduce_plan r;
     weft_dtype dtype = n->in[0]->type.dtype;
-    size_t bytes = dtype_bytes(dtype) >= 4 && dtype != WEFT_F32 ? sizeof(double) : sizeof(float);
+    bool is_narrow = dtype_is_float(dtype) && dtype != WEFT_F64;
+    size_t bytes = is_narrow ? sizeof(float) : sizeof(double);
     reduce_plan_of(&r, n);
-    if (reduce_is_columns(&r) && dtype != WEFT_F64) {
+    if (reduce_is_columns(&r) && is_narrow) {
         int64_t columns = r.kept.count, rows = r.reduced.count;
         return (size_t)(columns_chunks(rows, columns, dtype_bytes(dtype)) * columns) * bytes;
     }

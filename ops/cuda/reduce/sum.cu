@@ -13,31 +13,42 @@ extern "C" {
 enum { SUM_THREADS = 256, BLOCK_SUMS = 2048 };
 enum { APART_BLOCK = 512 };
 
-/* f64 is folded in f64, as are the integers of 32 and 64 bits (in the reference too); everything else in
- * f32. */
-template <class T> struct sum_of { using type = float; };
-template <> struct sum_of<double> { using type = double; };
-template <> struct sum_of<int64_t> { using type = double; };
-template <> struct sum_of<int32_t> { using type = double; };
+/* f64 is folded in f64, integers and bool in i64; everything else in f32, whose long sums are in f64. */
+template <class T> struct sum_of {
+    using type = float;
+    using total = double;
+};
+template <> struct sum_of<double> {
+    using type = double;
+    using total = double;
+};
+struct sum_integers {
+    using type = int64_t;
+    using total = int64_t;
+};
+template <> struct sum_of<int64_t> : sum_integers {};
+template <> struct sum_of<int32_t> : sum_integers {};
+template <> struct sum_of<uint8_t> : sum_integers {};
 template <class T> __device__ static inline typename sum_of<T>::type number(T x) {
     return to_float(x);
 }
 template <> __device__ inline double number(double x) {
     return x;
 }
-template <> __device__ inline double number(int64_t x) {
-    return (double)x;
-}
-template <> __device__ inline double number(int32_t x) {
+template <> __device__ inline int64_t number(int64_t x) {
     return x;
 }
-template <> __device__ inline float number(uint8_t x) {
+template <> __device__ inline int64_t number(int32_t x) {
+    return x;
+}
+template <> __device__ inline int64_t number(uint8_t x) {
     return x;
 }
 
-/* How two numbers become one. A sum is a type of its own; the other kinds share one, which tells them apart
- * at run time: few instructions beside a load, and far fewer kernels to compile. (fold_sum's member is
- * unused, but an empty struct among the arguments of a launch may share a byte with the next one.) */
+/* How two numbers become one. A sum of floats is a type of its own; the other kinds, and all of integers,
+ * share one, which tells them apart at run time: few instructions beside a load, and far fewer kernels to
+ * compile. (fold_sum's member is unused, but an empty struct among the arguments of a launch may share a byte
+ * with the next one.) */
 struct fold_sum {
     reduce_kind kind;
     template <class A> __device__ A none() const {
@@ -57,20 +68,33 @@ struct fold_kind {
         if (kind == REDUCE_PROD) return a * b;
         return a != a || (kind == REDUCE_MAX ? a > b : a < b) ? a : b;
     }
+    /* Modulo 2^64. */
+    __device__ int64_t join(int64_t a, int64_t b) const {
+        uint64_t sum = (uint64_t)a + (uint64_t)b, product = (uint64_t)a * (uint64_t)b;
+        if (kind == REDUCE_SUM || kind == REDUCE_PROD) return (int64_t)(kind == REDUCE_SUM ? sum : product);
+        return (kind == REDUCE_MAX) == (a > b) ? a : b;
+    }
 };
+template <> __device__ inline int64_t fold_kind::none<int64_t>() const {
+    return kind == REDUCE_MAX ? INT64_MIN : kind == REDUCE_MIN ? INT64_MAX : kind == REDUCE_PROD;
+}
 
 /* Stores results, times the factor of a mean, in the result's type. */
 struct sum_result {
     void *data;
     weft_dtype dtype;
     float factor;
+    __device__ void put(int64_t at, int64_t sum) const {
+        if (dtype == WEFT_I64)
+            static_cast<int64_t *>(data)[at] = sum;
+        else if (dtype == WEFT_I32)
+            static_cast<int32_t *>(data)[at] = (int32_t)sum;
+        else
+            static_cast<uint8_t *>(data)[at] = (uint8_t)sum;
+    }
     __device__ void put(int64_t at, double sum) const {
         if (dtype == WEFT_F64)
             static_cast<double *>(data)[at] = sum * factor;
-        else if (dtype == WEFT_I64)
-            static_cast<int64_t *>(data)[at] = (int64_t)sum;
-        else if (dtype == WEFT_I32)
-            static_cast<int32_t *>(data)[at] = (int32_t)sum;
         else
             put(at, (float)sum);
     }
@@ -80,8 +104,6 @@ struct sum_result {
             static_cast<__nv_bfloat16 *>(data)[at] = from_float<__nv_bfloat16>(x);
         else if (dtype == WEFT_F16)
             static_cast<__half *>(data)[at] = from_float<__half>(x);
-        else if (dtype == WEFT_U8 || dtype == WEFT_BOOL)
-            static_cast<uint8_t *>(data)[at] = (uint8_t)x;
         else
             static_cast<float *>(data)[at] = x;
     }
@@ -177,14 +199,15 @@ __global__ void __launch_bounds__(SUM_THREADS)
         if (end > r.reduced.count) end = r.reduced.count;
         const T *from = x + list_offset(r.kept, m, &there);
         /* with many results a piece may have millions of elements: it is summed in blocks */
-        double total = fold.template none<double>();
+        using TOTAL = typename sum_of<T>::total;
+        TOTAL total = fold.template none<TOTAL>();
         for (; begin < end; begin += APART_BLOCK) {
             int64_t block_end = end - begin < APART_BLOCK ? end : begin + APART_BLOCK;
             A sum = fold.template none<A>();
 #pragma unroll 4
             for (int64_t i = begin; i < block_end; i++)
                 sum = fold.join(sum, number(from[list_offset(r.reduced, i, &none)]));
-            total = fold.join(total, (double)sum);
+            total = fold.join(total, (TOTAL)sum);
         }
         if (r.pieces > 1)
             pieces[m * r.pieces + piece] = (A)total;
@@ -249,7 +272,7 @@ template <class T> static weft_status columns_launch(const kernel_call *c, const
                           static_cast<column_sum *>(c->workspace));
 }
 
-/* amax and amin: of any type. */
+/* amax, amin and prod of any type, and sums of integers and bool. */
 static weft_status kind_launch(const kernel_call *c, const reduce_plan *r) {
     fold_kind fold = {r->kind};
     switch (c->in[0].type.dtype) {
@@ -271,7 +294,7 @@ static weft_status kind_launch(const kernel_call *c, const reduce_plan *r) {
 extern "C" weft_status cuda_sum_run(void *, const kernel_call *c) {
     reduce_plan r;
     reduce_plan_of(&r, c->node);
-    if (r.kind != REDUCE_SUM) return kind_launch(c, &r);
+    if (r.kind != REDUCE_SUM || !dtype_is_float(c->in[0].type.dtype)) return kind_launch(c, &r);
     if (c->in[0].type.dtype == WEFT_F64) return sum_launch<double>(c, fold_sum{REDUCE_SUM}, &r);
     return with_float(c, c->in[0].type.dtype, [&](auto zero) {
         using T = decltype(zero);

@@ -97,7 +97,7 @@ int fused_graph_check(uint64_t seed, int ndim, const int64_t *shape, node_check 
         weft_output(p.v[POOL - 1 - 2 * i], name);
     }
     graph_remove_dead(p.g);
-    if (CHECK_SAYS(pass_fuse(p.g), "%s", weft_model_error(m)->text)) {
+    if (CHECK_SAYS(pass_fuse(p.g, WEFT_DEVICE_CPU), "%s", weft_model_error(m)->text)) {
         for (weft_node *n = p.g->first; n; n = n->next) fused += n->op == &weft_op_fused;
         check_fused_nodes(&p, seed, check);
     }
@@ -114,7 +114,7 @@ void fused_in_place_check(node_check *check) {
     weft_output(sum, "sum");
     weft_output(weft_mul(weft_relu(sum), a), "product");
     pool p = {.g = g, .r = {.state = 3}};
-    CHECK(pass_fuse(g));
+    CHECK(pass_fuse(g, WEFT_DEVICE_CPU));
     check_fused_nodes(&p, 0, check); /* tries every result in place of every operand */
     weft_model_free(m);
 }

@@ -132,14 +132,15 @@ bool op_is_exact(const weft_op *op) {
 
 void sample_fill(const op_sample *spec, const tensor *t, test_random *r) {
     sample_range range = sample_range_of(spec);
-    int64_t below = spec && spec->below ? spec->below : 4, at[WEFT_MAX_NDIM] = {0};
+    int64_t least = spec ? spec->least : 0, at[WEFT_MAX_NDIM] = {0};
+    uint64_t count = spec && (spec->below || least) ? (uint64_t)(spec->below - least) : 4;
     do {
         if (dtype_is_float(t->type.dtype))
             element_set(t, at, random_in(r, range.low, range.high));
         else if (t->type.dtype == WEFT_BOOL)
             element_set_int(t, at, (int64_t)(random_bits(r) & 1));
         else
-            element_set_int(t, at, (int64_t)(random_bits(r) % (uint64_t)below));
+            element_set_int(t, at, least + (int64_t)(random_bits(r) % count));
     } while (index_next(&t->type, at));
 }
 

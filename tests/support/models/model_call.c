@@ -93,6 +93,8 @@ static const struct {
     {"logical_xor", weft_logical_xor},
     {"fmod", weft_fmod},
     {"remainder", weft_remainder},
+    {"floor_divide", weft_floor_divide},
+    {"trunc_divide", weft_trunc_divide},
     {"embedding", weft_embedding_op},
 };
 
@@ -162,6 +164,7 @@ static weft_value *indices(call *c) {
     if (!strcmp(c->op, "argsort")) return weft_argsort(x, (int)i[0], i[1]);
     if (!strcmp(c->op, "sort")) return weft_sort(x, (int)i[0], i[1], NULL);
     if (!strcmp(c->op, "topk")) return weft_topk(x, i[0], (int)i[1], i[2], NULL);
+    if (!strcmp(c->op, "bincount")) return weft_bincount(x, i[0]);
     if (!strcmp(c->op, "one_hot")) return weft_one_hot(x, i[0], WEFT_I64);
     return makers(c);
 }
