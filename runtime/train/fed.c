@@ -24,11 +24,10 @@ static const weft_field fields[] = {
 };
 
 static weft_status refuse_number(const fed_number *f, const char *near, weft_error *error) {
-    return kit_fail(
-        error, WEFT_ARGUMENT,
-        "trainer: set: %.80s=%.80s%s: it must be a number, or a curve over N iterations or epochs: "
-        "linear:FROM:TO:N, cosine:FROM:TO:N or exponential:FROM:TO:Nepochs",
-        f->input, f->said, NEAR(near));
+    return kit_fail(error, WEFT_ARGUMENT,
+                    "trainer: set: %.80s=%.80s%s: it must be a number, a curve over N iterations or epochs "
+                    "(linear:FROM:TO:N, cosine:FROM:TO:N or exponential:FROM:TO:Nepochs), or rows:FILE",
+                    f->input, f->said, NEAR(near));
 }
 
 /* The text of a field, up to the next ':' or the end; moves *at past it. */
@@ -78,6 +77,45 @@ static weft_status read_number(fed_number *f, weft_error *error) {
     return is_good ? WEFT_OK : refuse_number(f, NULL, error);
 }
 
+/* ---- rows of a file ---- */
+
+static weft_status row_of(const fed_number *f, const weft_source *s, int64_t i, weft_error *error) {
+    uint64_t element; /* of any type */
+    weft_status status = s->read(s->context, i, (void *[]){&element}, error);
+    if (status) return status;
+    bool is_held = convert_numbers(s->arrays[0].dtype, &element, WEFT_F64, &f->rows[i], 1, false) == 1;
+    if (is_held && isfinite(f->rows[i])) return WEFT_OK;
+    return kit_fail(error, WEFT_DATA, "trainer: set: %.80s=%.80s: row %jd is not a finite number", f->input,
+                    f->said, i);
+}
+
+static weft_status read_rows(fed_number *f, const weft_source *s, kit_arena *memory, weft_error *error) {
+    tensor row = tensor_of(s->arrays[0].dtype, s->arrays[0].ndim, s->arrays[0].shape);
+    if (s->n != 1 || tensor_elements(&row) != 1)
+        return kit_fail(error, WEFT_SHAPE, "trainer: set: %.80s=%.80s: a row must be one number, and is %s",
+                        f->input, f->said, s->n == 1 ? TENSOR(&row) : "of several arrays");
+    f->n_rows = s->count;
+    if (!(f->rows = kit_take(memory, (size_t)s->count, sizeof *f->rows)))
+        return kit_no_memory(error, "trainer");
+    for (int64_t i = 0; i < s->count; i++)
+        if (row_of(f, s, i, error)) return error->status;
+    return WEFT_OK;
+}
+
+static const char rows_of[] = "rows:";
+
+static weft_status open_rows(fed_number *f, kit_arena *memory, weft_error *error) {
+    weft_source *s = weft_source_open_text(f->said + strlen(rows_of), &memory->env, error);
+    weft_status status = s ? read_rows(f, s, memory, error) : error->status;
+    weft_source_free(s);
+    return status;
+}
+
+static weft_status read_value(weft_trainer *t, fed_number *f, weft_error *error) {
+    bool has_rows = strncmp(f->said, rows_of, strlen(rows_of)) == 0;
+    return has_rows ? open_rows(f, &t->memory, error) : read_number(f, error);
+}
+
 /* ---- the list ---- */
 
 const fed_number *fed_find(const fed_list *all, const char *input) {
@@ -117,13 +155,11 @@ static weft_status add(weft_trainer *t, const char *at, const char *end, weft_er
         return kit_fail(error, WEFT_ARGUMENT, "trainer: set: %.80s is given twice", name);
     fed_number *f = &list[t->fed.n++];
     *f = (fed_number){.input = name, .said = value, .saved = NAN};
-    if (read_number(f, error) || check_name(t, f, error)) return error->status;
+    if (check_name(t, f, error) || read_value(t, f, error)) return error->status;
     if (!t->options.compile.graph || f->curve == WEFT_SCHEDULE_CONSTANT) return WEFT_OK;
-    return kit_fail(
-        error, WEFT_ARGUMENT,
-        "trainer: set: %.80s=%.80s: graph %.80s alone has no iterations that a curve counts: give a "
-        "number",
-        f->input, f->said, t->options.compile.graph);
+    return kit_fail(error, WEFT_ARGUMENT,
+                    "trainer: set: %.80s=%.80s: graph %.80s alone has no iterations to count: give a number",
+                    f->input, f->said, t->options.compile.graph);
 }
 
 weft_status fed_open(weft_trainer *t, weft_error *error) {
@@ -137,9 +173,15 @@ weft_status fed_open(weft_trainer *t, weft_error *error) {
 }
 
 weft_status fed_agree(const weft_trainer *t, weft_error *error) {
+    char hash[24];
+    uint64_t rows = 0;
     weft_comm *comm = t->options.comm;
-    weft_setting set = {"set", t->options.set ? t->options.set : "not given"};
-    return comm && comm->world > 1 ? weft_comm_compare(comm, &set, 1, error) : WEFT_OK;
+    for (int i = 0; i < t->fed.n; i++)
+        rows = kit_hash(t->fed.list[i].rows, (size_t)t->fed.list[i].n_rows * sizeof(double), rows);
+    snprintf(hash, sizeof hash, "%016jx", rows);
+    weft_setting set[] = {{"set", t->options.set ? t->options.set : "not given"},
+                          {"hash of the rows of set", hash}};
+    return comm && comm->world > 1 ? weft_comm_compare(comm, set, 2, error) : WEFT_OK;
 }
 
 /* ---- values ---- */
@@ -147,6 +189,7 @@ weft_status fed_agree(const weft_trainer *t, weft_error *error) {
 /* Curves of schedules are factors from 0 on: here the share of `from` in the number, or its size. */
 static double value_at(const fed_number *f, int64_t n) {
     bool grows = f->curve == WEFT_SCHEDULE_EXPONENTIAL;
+    if (f->rows) return f->rows[n % f->n_rows];
     if (f->curve == WEFT_SCHEDULE_CONSTANT || n >= f->length) return f->to;
     weft_schedule part[WEFT_MAX_SCHEDULES] = {{.kind = f->curve,
                                                .length = f->length,
@@ -195,11 +238,16 @@ static weft_status check_type(const fed_number *number, const char *graph, const
         return kit_fail(error, WEFT_TYPE,
                         "graph %s: input %s is %s, which no number feeds: declare it f32, and cast it", graph,
                         input->name, type);
-    if (!is_float && number->curve != WEFT_SCHEDULE_CONSTANT)
+    if (!is_float && number->length)
         return kit_fail(error, WEFT_TYPE,
                         "graph %s: input %s is %s, and %.80s has fractions: give a whole number", graph,
                         input->name, type, number->said);
-    if (element_of(input->dtype, number->to, &element)) return WEFT_OK;
+    for (int64_t i = 0; i < number->n_rows; i++)
+        if (!element_of(input->dtype, number->rows[i], &element))
+            return kit_fail(error, WEFT_TYPE,
+                            "graph %s: input %s is %s, which does not hold row %jd of %.80s, %.9g", graph,
+                            input->name, type, i, number->said, number->rows[i]);
+    if (number->rows || element_of(input->dtype, number->to, &element)) return WEFT_OK;
     return kit_fail(error, WEFT_TYPE, "graph %s: input %s is %s, which does not hold %.80s", graph,
                     input->name, type, number->said);
 }

@@ -30,10 +30,12 @@
 /* A number of options.set. */
 typedef struct fed_number {
     const char *input, *said; /* its name, and what follows the '=' */
-    weft_schedule_kind curve; /* CONSTANT: `to` alone */
+    weft_schedule_kind curve; /* CONSTANT: `to` alone; NONE: rows */
     double from, to;
     int64_t length; /* iterations, or epochs, from the one to the other */
     bool by_epoch;
+    int64_t n_rows;
+    double *rows; /* [n_rows]: the numbers of iterations */
     double value; /* now */
     double saved; /* as a checkpoint has it; NaN: there is none */
 } fed_number;

@@ -40,6 +40,10 @@ TEST(training_evaluation_and_prediction_take_numbers) {
     ends(run("grep -q '\"val_tau\": *2' log.jsonl"), 0);
     CHECK(eval_gives("tau", "--set tau=0.25 --set k=7") == 0.25 &&
           eval_gives("k", "--set tau=0 --set k=7") == 7);
+    const float levels[] = {1, 0.5};
+    put_npy("levels.npy", "<f4", "(2,)", levels, sizeof levels);
+    ends(run(TRAIN "--steps 2 --set tau=rows:levels.npy --set k=0 --log rows.jsonl"), 0);
+    ends(run("grep -q '\"step\": *2,.*\"tau\": *0.5' rows.jsonl"), 0);
     const char *predict = "graphtool predict fed.bin --data image=images.idx --random-weights --threads 1";
     ends(run("%s --set tau=1 -o one.npy && %s --set tau=1 -o again.npy && cmp one.npy again.npy", predict,
              predict),
@@ -127,15 +131,16 @@ TEST(what_set_cannot_say_is_refused) {
     refuses(run(TRAIN "--set tau --set k=1"), "--set=tau: NAME=NUMBER is needed");
     refuses(run(TRAIN "--set tau=1 --set tau=2 --set k=1"), "tau is given twice");
     refuses(run(TRAIN "--set tau=fast --set k=1"),
-            "tau=fast: it must be a number, or a curve over N iterations");
+            "tau=fast: it must be a number, a curve over N iterations");
     refuses(run(TRAIN "--set tau=1 --set k=1 --set label=3"), "input label u8[10] has a batch axis");
     refuses(run(TRAIN "--data tau=labels.npy --set k=1"), "which has no batch axis, so no sample feeds it");
     refuses(run(TRAIN "--data tau=labels.npy --set tau=1 --set k=1"), "has data and a number, tau=1");
-    refuses(run(EVAL "--set tau=linear:0:1:9 --set k=1"),
-            "graph val alone has no iterations that a curve counts");
+    refuses(run(EVAL "--set tau=linear:0:1:9 --set k=1"), "graph val alone has no iterations to count");
     refuses(run("graphtool predict fed.bin --data image=images.idx --random-weights -o o.npy --set tau=1 "
                 "--set k=1"),
             "graph predict has no input 'k'");
+    refuses(run(TRAIN "--set tau=rows:fed.bin --set k=1 -o fed.bin"), "fed.bin");
+    refuses(run(TRAIN "--set tau=rows:levels.npy --set k=1 -o levels.npy"), "levels.npy");
     refuses(run("graphtool plan fed.bin --set tau=1"), "no option --set");
 }
 

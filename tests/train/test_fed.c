@@ -1,7 +1,7 @@
 /* test_fed.c - inputs without a batch axis, fed by numbers (weft_trainer_options.set): constants and curves
  * in steps, evaluations and predictions; the bits of a loop by hand; resuming, ranks, micro-batches, types;
  * what is refused. The graphs give their numbers as metrics, so that each is seen where it is used. */
-#include "support/folder.h"
+#include "support/programs.h"
 #include "support/ranks.h"
 #include "support/test.h"
 #include "weft/weft.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 4, SAMPLES = 22, WIDTH = 3, PER_EPOCH = SAMPLES / BATCH };
+enum { BATCH = 4, N_SAMPLES = 22, WIDTH = 3, PER_EPOCH = N_SAMPLES / BATCH };
 
 /* ---- data and model ---- */
 
@@ -23,12 +23,12 @@ static weft_status read_sample(void *context, int64_t i, void *const *into, weft
     return WEFT_OK;
 }
 
-static const weft_source samples = {.count = SAMPLES,
+static const weft_source samples = {.count = N_SAMPLES,
                                     .n = 2,
                                     .arrays = {{"x", WEFT_F32, 1, {WIDTH}}, {"t", WEFT_F32, 1, {1}}},
                                     .read = read_sample};
 static const weft_source *const list[] = {&samples};
-#define DATA                                                                                                 \
+#define SOURCES                                                                                              \
     { 1, list, NULL }
 
 static weft_value *scalar(weft_graph *g, const char *name, weft_dtype dtype) {
@@ -99,7 +99,7 @@ TEST(constants_and_curves_have_their_numbers_in_each_iteration) {
     };
     weft_model *m = build();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA, .set = rows[i].set});
+        weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = SOURCES, .set = rows[i].set});
         for (int k = 0; t && k < 6; k++) {
             double got = step_of(t, "tau");
             CHECK_SAYS(fabs(got - rows[i].want[k]) < 1e-7, "%s, iteration %d: %.9g", rows[i].set, k, got);
@@ -116,12 +116,61 @@ TEST(a_curve_begins_and_ends_at_its_numbers) {
     for (int i = 0; i < 3; i++) {
         char set[80];
         snprintf(set, sizeof set, "tau=%s:0.04:0.07:3", curves[i]);
-        weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA, .set = set});
+        weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = SOURCES, .set = set});
         double first = step_of(t, "tau"), second = step_of(t, "tau"), third = step_of(t, "tau");
         CHECK(first == (double)0.04f && first < second && second < third && third < 0.07);
         CHECK(step_of(t, "tau") == (double)0.07f && step_of(t, "tau") == (double)0.07f);
         weft_trainer_free(t);
     }
+    weft_model_free(m);
+}
+
+/* ---- rows of a file ---- */
+
+/* "tau=rows:NAME", a .npy of these numbers. */
+static const char *rows_text(const char *name, int n, const double *numbers, char text[320]) {
+    char path[300], shape[20];
+    path_of(name, path);
+    snprintf(text, 320, "tau=rows:%s", path);
+    snprintf(shape, sizeof shape, "(%d,)", n);
+    put_npy(name, "<f8", shape, numbers, (size_t)n * sizeof *numbers);
+    return text;
+}
+
+TEST(rows_of_a_file_are_numbers_of_iterations) {
+    const double numbers[] = {0.5, -1, 4};
+    char text[320];
+    weft_model *m = build();
+    weft_trainer *t =
+        trainer_of(m, &(weft_trainer_options){.train = SOURCES, .set = rows_text("r.npy", 3, numbers, text)});
+    for (int k = 0; k < 7; k++) CHECK(step_of(t, "tau") == numbers[k % 3]);
+    weft_trainer_free(t);
+    weft_model_free(m);
+}
+
+TEST(rows_that_are_no_numbers_of_the_type_are_refused) {
+    static const double wrong[] = {1, (double)INFINITY, 3, 4}, broken[] = {1, 2.5};
+    char set[320], error[200];
+    weft_error e[4] = {{0}};
+    weft_model *m = build(), *typed = weft_model_new("typed");
+    weft_graph *g = weft_graph_new(typed, "g", WEFT_TRAIN);
+    weft_value *tau = weft_cast(scalar(g, "tau", WEFT_I32), WEFT_F32);
+    weft_minimize(weft_mul(weft_parameter(tau, "w", 0, NULL, (weft_init){WEFT_INIT_ONES}), tau), "",
+                  &(weft_optimizer){.type = "sgd", .lr = 1});
+    weft_trainer_options o = {.train = SOURCES, .set = rows_text("wrong.npy", 4, wrong, set)};
+    CHECK(!weft_trainer_new(m, &o, &e[0]));
+    CHECK_HOLDS(e[0].text, "wrong.npy: row 1 is not a finite number");
+    put_npy("wrong.npy", "<f8", "(2,2)", wrong, sizeof wrong);
+    CHECK(!weft_trainer_new(m, &o, &e[1]));
+    CHECK_HOLDS(e[1].text, "wrong.npy: a row must be one number, and is f64[2]");
+    o = (weft_trainer_options){.iterations = 1, .set = rows_text("broken.npy", 2, broken, set)};
+    CHECK(!weft_trainer_new(typed, &o, &e[2]));
+    snprintf(error, sizeof error, "input tau is i32, which does not hold row 1 of rows:");
+    CHECK_HOLDS(e[2].text, error);
+    o = (weft_trainer_options){.train = SOURCES, .set = "tau=rows:there-is-none.npy"};
+    CHECK(!weft_trainer_new(m, &o, &e[3]));
+    CHECK_HOLDS(e[3].text, "there-is-none.npy");
+    weft_model_free(typed);
     weft_model_free(m);
 }
 
@@ -161,7 +210,7 @@ TEST(a_training_has_the_bits_of_a_loop_by_hand) {
     for (int k = 0; s && k < 4; k++) run_by_hand(s, k, k < 2 ? 0.5f : 0.75f);
     weft_trainer *t = trainer_of(
         m, &(weft_trainer_options){
-               .train = DATA, .compile = how, .seed = 3, .in_order = true, .set = "tau=linear:0.5:1:2"});
+               .train = SOURCES, .compile = how, .seed = 3, .in_order = true, .set = "tau=linear:0.5:1:2"});
     CHECK(step_of(t, "tau") == 0.5 && step_of(t, "tau") == 0.75);
     weights by_hand = weights_of(store), by_trainer = weights_of(weft_trainer_store(t));
     CHECK(memcmp(&by_hand, &by_trainer, sizeof by_hand) == 0);
@@ -204,9 +253,9 @@ TEST(evaluations_and_predictions_have_the_number_of_the_next_iteration) {
     weft_error e = {0};
     weft_metrics val = {0}, test = {0}, first = {0};
     weft_model *m = build();
-    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = DATA,
-                                                            .val = DATA,
-                                                            .test = DATA,
+    weft_trainer *t = trainer_of(m, &(weft_trainer_options){.train = SOURCES,
+                                                            .val = SOURCES,
+                                                            .test = SOURCES,
                                                             .n_evaluators = 1,
                                                             .evaluators = &seen,
                                                             .set = "tau=linear:1:3:8 psi=-0.5"});
@@ -214,7 +263,7 @@ TEST(evaluations_and_predictions_have_the_number_of_the_next_iteration) {
         double want = 1 + k / 4.0;
         CHECK_SAYS(!weft_trainer_validate(t, &val, &e), "%s", e.text);
         CHECK(weft_metrics_get(&val, "tau") == want && weft_metrics_get(&val, "seen") == want);
-        CHECK(val.samples == SAMPLES);
+        CHECK(val.samples == N_SAMPLES);
         CHECK(!weft_trainer_test(t, &test, &e) && weft_metrics_get(&test, "tau") == want);
         CHECK(!weft_trainer_val_step(t, &first, &e) && weft_metrics_get(&first, "seen") == want);
         weft_array *psi = weft_trainer_predict(t, "predict", "psi",
@@ -232,7 +281,7 @@ TEST(a_prediction_by_a_number_is_that_of_its_graph) {
     weft_model *m = build();
     const weft_dataset data = {1, list, (const char *[]){"x", NULL}};
     const char *const sets[] = {"psi=0,tau=1", "tau=2 psi=0"};
-    float y[2][SAMPLES];
+    float y[2][N_SAMPLES];
     for (int i = 0; i < 2; i++) {
         weft_trainer *t =
             trainer_of(m, &(weft_trainer_options){.compile.graph = "predict", .seed = 5, .set = sets[i]});
@@ -242,7 +291,7 @@ TEST(a_prediction_by_a_number_is_that_of_its_graph) {
         weft_array_free(a);
         weft_trainer_free(t);
     }
-    for (int i = 0; i < SAMPLES; i++) CHECK(y[0][i] != 0 && y[1][i] == 2 * y[0][i]);
+    for (int i = 0; i < N_SAMPLES; i++) CHECK(y[0][i] != 0 && y[1][i] == 2 * y[0][i]);
     weft_model_free(m);
 }
 
@@ -278,7 +327,7 @@ static weft_status step_twice(weft_trainer *t, void *user, weft_error *error) {
 TEST(runs_of_a_train_step_have_one_number) {
     weft_model *m = build();
     weft_trainer *t = trainer_of(
-        m, &(weft_trainer_options){.train = DATA, .train_step = step_twice, .set = "tau=linear:0:1:2"});
+        m, &(weft_trainer_options){.train = SOURCES, .train_step = step_twice, .set = "tau=linear:0:1:2"});
     CHECK(step_of(t, "tau") == 0 && step_of(t, "tau") == 0.5 && step_of(t, "tau") == 1);
     weft_trainer_free(t);
     weft_model_free(m);
@@ -286,7 +335,6 @@ TEST(runs_of_a_train_step_have_one_number) {
 
 /* ---- checkpoints ---- */
 
-static char top[] = "/tmp/weft_fed_XXXXXX";
 static char told[4000];
 
 static void hear(void *context, const char *line) {
@@ -302,7 +350,7 @@ static weights train_to(const weft_model *m, const char *folder, int64_t iterati
     *told = 0;
     weft_trainer *t = trainer_of(
         m, &(weft_trainer_options){.env = &env,
-                                   .train = DATA,
+                                   .train = SOURCES,
                                    .epochs = 9,
                                    .iterations = iterations,
                                    .set = set,
@@ -316,12 +364,15 @@ static weights train_to(const weft_model *m, const char *folder, int64_t iterati
 
 /* In the middle of a curve of iterations, and of one of epochs, of which each has five iterations. */
 TEST(a_training_that_resumes_has_the_numbers_of_one_that_did_not_stop) {
-    static const char *const sets[] = {"tau=linear:0:1:16", "tau=cosine:2:1:4epochs", "tau=0.5"};
+    char rows[320];
+    const char *const sets[] = {"tau=linear:0:1:16", "tau=cosine:2:1:4epochs", "tau=0.5",
+                                rows_text("resumed.npy", 4, (const double[]){4, 3, 2, 1}, rows)};
     weft_model *m = build();
-    for (int i = 0; i < 3; i++) {
-        char folder[100];
+    for (int i = 0; i < 4; i++) {
+        char folder[300], name[20];
         double whole, first, rest;
-        snprintf(folder, sizeof folder, "%s/%d", top, i);
+        snprintf(name, sizeof name, "resumed-%d", i);
+        path_of(name, folder);
         weights want = train_to(m, NULL, 12, sets[i], &whole);
         train_to(m, folder, 7, sets[i], &first);
         weights got = train_to(m, folder, 12, sets[i], &rest);
@@ -333,10 +384,10 @@ TEST(a_training_that_resumes_has_the_numbers_of_one_that_did_not_stop) {
 }
 
 TEST(a_training_that_resumes_with_another_number_says_so) {
-    char folder[100];
+    char folder[300];
     double tau;
     weft_model *m = build();
-    snprintf(folder, sizeof folder, "%s/other", top);
+    path_of("other", folder);
     train_to(m, folder, 2, "tau=linear:0:1:8", &tau);
     train_to(m, folder, 3, "tau=0.5", &tau);
     CHECK_HOLDS(told, "set: tau was 0.25, and is 0.5 in iteration 2");
@@ -350,6 +401,7 @@ TEST(a_training_that_resumes_with_another_number_says_so) {
 
 typedef struct team {
     int accumulate;
+    bool has_other; /* rank 1 has another file */
     const char *set[2];
     double tau[2];
     weights w[2];
@@ -357,17 +409,27 @@ typedef struct team {
     char text[2][200];
 } team;
 
+static int open_other(void *context, const char *path, void **file, uint64_t *bytes) {
+    char other[320];
+    snprintf(other, sizeof other, "%s.other", path);
+    return weft_files(NULL)->open_read(context, other, file, bytes);
+}
+
 static void train_member(weft_comm *comm, int rank, void *context) {
     team *all = context;
+    weft_io other = *weft_files(NULL);
+    const weft_env env = {.io = &other};
+    other.open_read = open_other;
     weft_error e = {0};
     weft_metrics val = {0};
     weft_model *m = build();
     weft_trainer *t = weft_trainer_new(m,
                                        &(weft_trainer_options){.compile.accumulate = all->accumulate,
                                                                .comm = comm,
+                                                               .env = all->has_other && rank ? &env : NULL,
                                                                .seed = 9,
-                                                               .train = DATA,
-                                                               .val = DATA,
+                                                               .train = SOURCES,
+                                                               .val = SOURCES,
                                                                .iterations = 3,
                                                                .set = all->set[rank]},
                                        &e);
@@ -393,6 +455,18 @@ TEST(ranks_have_one_number_and_the_bits_of_one_rank) {
         CHECK(two.tau[r] == 0.75 && one.tau[0] == 0.75);
         CHECK(memcmp(&one.w[0], &two.w[r], sizeof one.w[0]) == 0);
     }
+}
+
+TEST(ranks_that_differ_in_rows_are_refused) {
+    char whole[320], other[320];
+    team two = {.accumulate = 1};
+    two.set[0] = two.set[1] = rows_text("ranks.npy", 2, (const double[]){2, 1}, whole);
+    ranks_run(2, 60, train_member, &two);
+    CHECK_SAYS(two.tau[0] == 2 && two.tau[1] == 2, "%s%s", two.text[0], two.text[1]);
+    rows_text("ranks.npy.other", 2, (const double[]){2, 3}, other);
+    two.has_other = true;
+    ranks_run(2, 60, train_member, &two);
+    for (int r = 0; r < 2; r++) CHECK_HOLDS(two.text[r], "the ranks do not agree: hash of the rows of set");
 }
 
 TEST(ranks_that_differ_in_a_number_are_refused) {
@@ -479,10 +553,9 @@ static weft_status read_taus(void *context, int64_t i, void *const *into, weft_e
 }
 
 TEST(what_cannot_be_fed_is_refused_in_one_line) {
-    static const char rule[] =
-        ": it must be a number, or a curve over N iterations or epochs: linear:FROM:TO:N";
+    static const char rule[] = ": it must be a number, a curve over N iterations or epochs (linear:FROM:TO:N";
     static const weft_source with_tau = {
-        .count = SAMPLES,
+        .count = N_SAMPLES,
         .n = 3,
         .arrays = {{"x", WEFT_F32, 1, {WIDTH}}, {"t", WEFT_F32, 1, {1}}, {"tau", WEFT_F32, 0, {0}}},
         .read = read_taus};
@@ -491,15 +564,15 @@ TEST(what_cannot_be_fed_is_refused_in_one_line) {
         const char *error, *set;
         weft_trainer_options options;
     } rows[] = {
-        {NULL, "tau=1", {.train = DATA}},
-        {NULL, " tau=1 , psi=2 ", {.train = DATA, .val = DATA}},
+        {NULL, "tau=1", {.train = SOURCES}},
+        {NULL, " tau=1 , psi=2 ", {.train = SOURCES, .val = SOURCES}},
         {"graph a: input tau f32[] is not fed: it has no batch axis, so give it a number, "
          "options.set=\"tau=NUMBER\" (graphtool: --set tau=NUMBER)",
          NULL,
-         {.train = DATA}},
+         {.train = SOURCES}},
         {"graph val: input tau f32[] is not fed: it has no batch axis",
          NULL,
-         {.compile.graph = "val", .val = DATA}},
+         {.compile.graph = "val", .val = SOURCES}},
         {"data tau: the samples are f32[22], graph a takes f32[], which has no batch axis, so no sample "
          "feeds "
          "it: give it a number, options.set=\"tau=NUMBER\" (graphtool: --set tau=NUMBER)",
@@ -510,36 +583,37 @@ TEST(what_cannot_be_fed_is_refused_in_one_line) {
          {.train = {1, columns, NULL}}},
         {"trainer: set: no graph of model m has an input 'tua': did you mean 'tau'?",
          "tua=1",
-         {.train = DATA}},
-        {"trainer: set: graph val has no input 'psi'", "tau=1 psi=1", {.compile.graph = "val", .val = DATA}},
+         {.train = SOURCES}},
+        {"trainer: set: graph val has no input 'psi'",
+         "tau=1 psi=1",
+         {.compile.graph = "val", .val = SOURCES}},
         {"graph a: input x f32[4,3] has a batch axis: data feed it, and no number",
          "tau=1 x=1",
-         {.train = DATA}},
-        {"trainer: set: tau is given twice", "tau=1 tau=2", {.train = DATA}},
-        {"trainer: set: 'tau': it must be NAME=NUMBER", "tau", {.train = DATA}},
-        {"trainer: set: '=1': it must be NAME=NUMBER", "=1", {.train = DATA}},
-        {rule, "tau=", {.train = DATA}},
-        {rule, "tau=warm", {.train = DATA}},
-        {rule, "tau=nan", {.train = DATA}},
-        {rule, "tau=inf", {.train = DATA}},
-        {rule, "tau=1e39", {.train = DATA}},
-        {rule, "tau=1:2", {.train = DATA}},
-        {rule, "tau=linear", {.train = DATA}},
-        {rule, "tau=linear:0", {.train = DATA}},
-        {rule, "tau=linear:0:1", {.train = DATA}},
-        {rule, "tau=linear:0:1:0", {.train = DATA}},
-        {rule, "tau=linear:0:1:-3", {.train = DATA}},
-        {rule, "tau=linear:0:1:3.5", {.train = DATA}},
-        {rule, "tau=linear:0:1:3:4", {.train = DATA}},
-        {rule, "tau=linear:0:1:epochs", {.train = DATA}},
-        {rule, "tau=linear:0:1:3steps", {.train = DATA}},
-        {rule, "tau=exponential:0:1:3", {.train = DATA}},
-        {rule, "tau=exponential:-1:1:3", {.train = DATA}},
-        {"tau=liner:0:1:3: did you mean 'linear'?: it must be", "tau=liner:0:1:3", {.train = DATA}},
-        {"trainer: set: tau=linear:0:1:3: graph val alone has no iterations that a curve counts: give a "
-         "number",
+         {.train = SOURCES}},
+        {"trainer: set: tau is given twice", "tau=1 tau=2", {.train = SOURCES}},
+        {"trainer: set: 'tau': it must be NAME=NUMBER", "tau", {.train = SOURCES}},
+        {"trainer: set: '=1': it must be NAME=NUMBER", "=1", {.train = SOURCES}},
+        {rule, "tau=", {.train = SOURCES}},
+        {rule, "tau=warm", {.train = SOURCES}},
+        {rule, "tau=nan", {.train = SOURCES}},
+        {rule, "tau=inf", {.train = SOURCES}},
+        {rule, "tau=1e39", {.train = SOURCES}},
+        {rule, "tau=1:2", {.train = SOURCES}},
+        {rule, "tau=linear", {.train = SOURCES}},
+        {rule, "tau=linear:0", {.train = SOURCES}},
+        {rule, "tau=linear:0:1", {.train = SOURCES}},
+        {rule, "tau=linear:0:1:0", {.train = SOURCES}},
+        {rule, "tau=linear:0:1:-3", {.train = SOURCES}},
+        {rule, "tau=linear:0:1:3.5", {.train = SOURCES}},
+        {rule, "tau=linear:0:1:3:4", {.train = SOURCES}},
+        {rule, "tau=linear:0:1:epochs", {.train = SOURCES}},
+        {rule, "tau=linear:0:1:3steps", {.train = SOURCES}},
+        {rule, "tau=exponential:0:1:3", {.train = SOURCES}},
+        {rule, "tau=exponential:-1:1:3", {.train = SOURCES}},
+        {"tau=liner:0:1:3: did you mean 'linear'?: it must be", "tau=liner:0:1:3", {.train = SOURCES}},
+        {"trainer: set: tau=linear:0:1:3: graph val alone has no iterations to count: give a number",
          "tau=linear:0:1:3",
-         {.compile.graph = "val", .val = DATA}},
+         {.compile.graph = "val", .val = SOURCES}},
     };
     weft_model *m = build();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -559,28 +633,20 @@ TEST(a_training_is_counted_with_its_numbers) {
     int64_t n = 0;
     weft_error e = {0};
     weft_model *m = build();
-    weft_trainer_options o = {.train = DATA, .epochs = 2, .set = "tau=1"};
+    weft_trainer_options o = {.train = SOURCES, .epochs = 2, .set = "tau=1"};
     CHECK_SAYS(!weft_trainer_count(m, &o, "a", &n, &e) && n == 2 * PER_EPOCH, "%s %d", e.text, (int)n);
     weft_model_free(m);
 }
 
-int main(int argc, char **argv) {
-    static const test_case cases[] = {T(constants_and_curves_have_their_numbers_in_each_iteration),
-                                      T(a_curve_begins_and_ends_at_its_numbers),
-                                      T(a_training_has_the_bits_of_a_loop_by_hand),
-                                      T(evaluations_and_predictions_have_the_number_of_the_next_iteration),
-                                      T(a_prediction_by_a_number_is_that_of_its_graph),
-                                      T(numbers_alone_feed_a_graph_without_data),
-                                      T(runs_of_a_train_step_have_one_number),
-                                      T(a_training_that_resumes_has_the_numbers_of_one_that_did_not_stop),
-                                      T(a_training_that_resumes_with_another_number_says_so),
-                                      T(ranks_have_one_number_and_the_bits_of_one_rank),
-                                      T(ranks_that_differ_in_a_number_are_refused),
-                                      T(numbers_become_the_type_of_their_input_or_are_refused),
-                                      T(what_cannot_be_fed_is_refused_in_one_line),
-                                      T(a_training_is_counted_with_its_numbers)};
-    if (!mkdtemp(top)) return 1;
-    int status = test_main("fed", cases, sizeof cases / sizeof *cases, argc, argv);
-    remove_tree(top);
-    return status;
-}
+SUITE("fed",
+      {T(constants_and_curves_have_their_numbers_in_each_iteration),
+       T(a_curve_begins_and_ends_at_its_numbers), T(rows_of_a_file_are_numbers_of_iterations),
+       T(rows_that_are_no_numbers_of_the_type_are_refused), T(a_training_has_the_bits_of_a_loop_by_hand),
+       T(evaluations_and_predictions_have_the_number_of_the_next_iteration),
+       T(a_prediction_by_a_number_is_that_of_its_graph), T(numbers_alone_feed_a_graph_without_data),
+       T(runs_of_a_train_step_have_one_number),
+       T(a_training_that_resumes_has_the_numbers_of_one_that_did_not_stop),
+       T(a_training_that_resumes_with_another_number_says_so),
+       T(ranks_have_one_number_and_the_bits_of_one_rank), T(ranks_that_differ_in_a_number_are_refused),
+       T(ranks_that_differ_in_rows_are_refused), T(numbers_become_the_type_of_their_input_or_are_refused),
+       T(what_cannot_be_fed_is_refused_in_one_line), T(a_training_is_counted_with_its_numbers)})

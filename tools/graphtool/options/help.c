@@ -68,9 +68,13 @@ static json_t *words_json(const option_row *row) {
 }
 
 json_t *options_json(const command *c) {
-    static const char *const files[] = {[NO_FILE] = "",        [READS] = "reads",
-                                        [READS_DATA] = "data", [READS_STEPS] = "checkpoints",
-                                        [WRITES] = "writes",   [WRITES_PICTURES] = "pictures",
+    static const char *const files[] = {[NO_FILE] = "",
+                                        [READS] = "reads",
+                                        [READS_DATA] = "data",
+                                        [READS_ROWS] = "",
+                                        [READS_STEPS] = "checkpoints",
+                                        [WRITES] = "writes",
+                                        [WRITES_PICTURES] = "pictures",
                                         [FILLS] = "fills"};
     json_t *list = json_array();
     for (const option_row *row = NULL; (row = option_next(c, row));) {

@@ -42,7 +42,7 @@ const option_row option_rows[] = {
              .elsewhere = "valid-data validation-data eval-data test-data"),
     TEXT_ROW("set", 0, "NAME=NUMBER", set,
              "feed input NAME, which has no batch axis, a number, or to train a curve: linear:FROM:TO:STEPS",
-             .form = OPTION_LIST),
+             .form = OPTION_LIST, .file = READS_ROWS),
     ROW("val-every", 0, "N[steps]", TEXT, val_every, ANY, "1",
         "validate after every N epochs, or with \"500steps\" after every 500 steps; and at the end",
         .form = OPTION_EVERY),
