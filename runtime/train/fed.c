@@ -25,8 +25,8 @@ static const weft_field fields[] = {
 
 static weft_status refuse_number(const fed_number *f, const char *near, weft_error *error) {
     return kit_fail(error, WEFT_ARGUMENT,
-                    "trainer: set: %.80s=%.80s%s: it must be a number, a curve over N iterations or epochs "
-                    "(linear:FROM:TO:N, cosine:FROM:TO:N or exponential:FROM:TO:Nepochs), or rows:FILE",
+                    "trainer: set: %.80s=%.80s: it must be a number, a curve over N iterations or epochs "
+                    "(linear:FROM:TO:N, cosine:FROM:TO:N or exponential:FROM:TO:Nepochs), or rows:FILE%s",
                     f->input, f->said, NEAR(near));
 }
 

@@ -610,7 +610,7 @@ TEST(what_cannot_be_fed_is_refused_in_one_line) {
         {rule, "tau=linear:0:1:3steps", {.train = SOURCES}},
         {rule, "tau=exponential:0:1:3", {.train = SOURCES}},
         {rule, "tau=exponential:-1:1:3", {.train = SOURCES}},
-        {"tau=liner:0:1:3: did you mean 'linear'?: it must be", "tau=liner:0:1:3", {.train = SOURCES}},
+        {"or rows:FILE: did you mean 'linear'?", "tau=liner:0:1:3", {.train = SOURCES}},
         {"trainer: set: tau=linear:0:1:3: graph val alone has no iterations to count: give a number",
          "tau=linear:0:1:3",
          {.compile.graph = "val", .val = SOURCES}},
