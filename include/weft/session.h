@@ -229,12 +229,15 @@ typedef struct weft_port {
     int ndim;                         /**< number of axes */
     int64_t shape[WEFT_MAX_NDIM];     /**< with the plan's batch */
     size_t bytes;                     /**< of all elements */
+    bool has_batch;                   /**< of an input: an axis was declared WEFT_BATCH */
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_port;
 /** Writes input 0, 1, ... of a graph to `*port`; false past the end. */
 WEFT_API bool weft_plan_input(const weft_plan *plan, const char *graph, int index, weft_port *port);
 /** Writes output 0, 1, ... of a graph to `*port`; false past the end. */
 WEFT_API bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_port *port);
+/** weft_plan_input() of a graph as it is built, with the model's batch; the model owns the name. */
+WEFT_API bool weft_graph_input(const weft_graph *graph, int index, weft_port *port);
 /** @} */
 
 /** @name Looking into runs

@@ -172,7 +172,19 @@ typedef struct weft_trainer_options {
     weft_dataset test;      /**< what weft_trainer_test() runs on */
     const char *val_graph;  /**< NULL: "val" */
     const char *test_graph; /**< NULL: "test" where the model has it, else as val_graph */
-    int n_evaluators;       /**< number of evaluators */
+    /** Numbers for inputs without a batch axis, which no data feed: a temperature, the weight of a loss.
+     *
+     *     "tau=0.07 kl=linear:0:1:1000 sigma=cosine:1:0.1:30epochs beta=rows:beta.npy"
+     *
+     * NAME=NUMBER, or NAME=CURVE:FROM:TO:N: FROM in the training's first iteration, TO from the N-th after it
+     * on. With N "epochs" it changes with the epoch. Curves are linear, cosine and exponential, as
+     * weft_schedule_kind has them. NAME=rows:FILE has a number for each iteration, and begins again after the
+     * last; weft_source_open_text() opens FILE. All elements of an input, all micro-batches and all ranks of
+     * an iteration have one number, and a training that resumes from a checkpoint those of one that was not
+     * stopped. Evaluations and predictions have the number of the iteration that comes next; with
+     * compile.graph there is none, and NUMBER is needed. NULL: no numbers. */
+    const char *set;
+    int n_evaluators; /**< number of evaluators */
     /** What validations and tests measure beside the numbers that their graphs give. They become the
      * trainer's. */
     const weft_evaluator *evaluators;

@@ -164,11 +164,18 @@ static const weft_graph *first_program(const weft_plan *plan, const char *graph)
     return NULL;
 }
 
-bool weft_plan_input(const weft_plan *plan, const char *graph, int index, weft_port *port) {
-    const weft_graph *g = first_program(plan, graph);
-    for (const weft_node *n = g ? g->first : NULL; n; n = n->next)
-        if (n->op == &weft_op_input && index-- == 0) return fill_port(port, input_name(n), &n->out[0]);
+bool weft_graph_input(const weft_graph *g, int index, weft_port *port) {
+    for (const weft_node *n = g ? g->first : NULL; n; n = n->next) {
+        if (n->op != &weft_op_input || index-- != 0) continue;
+        fill_port(port, input_name(n), &n->out[0]);
+        port->has_batch = attrs_name_batch(n->op, n->attrs);
+        return true;
+    }
     return false;
+}
+
+bool weft_plan_input(const weft_plan *plan, const char *graph, int index, weft_port *port) {
+    return weft_graph_input(first_program(plan, graph), index, port);
 }
 
 bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_port *port) {

@@ -24,7 +24,7 @@ static failure find_place(const weft_trainer *t, const bound *r, int64_t micro, 
                             .row = -1};
     if (is_bad && !weft_bad_step_at(t->session, &s->rank, &s->micro_batch)) s->micro_batch = -1;
     if (is_bad) s->row = weft_bad_step_row(t->session);
-    if (!r || !r->n_in || s->micro_batch < 0 || s->micro_batch >= r->accumulate) return f;
+    if (!r || !bound_reads(r) || s->micro_batch < 0 || s->micro_batch >= r->accumulate) return f;
     f.batch = flow_micro_batch(t, r, s->rank, s->micro_batch);
     s->samples = t->data.rows;
     if (s->row >= s->samples) s->row = -1;

@@ -72,6 +72,7 @@ static bool keep_all(kept_list *k, weft_trainer *t) {
     keep(k, "trainer/", "seconds", &t->progress.seconds);
     keep(k, "trainer/", "val_seconds", &t->val_seconds);
     keep(k, "trainer/", "data_seconds", &t->progress.data_seconds);
+    for (int i = 0; i < t->fed.n; i++) keep(k, "trainer/set/", t->fed.list[i].input, &t->fed.list[i].saved);
     for (int i = 0; i < c->n_rates; i++) keep(k, "trainer/lr/", c->rates[i].optimizer, &c->rates[i].lr);
     if (o->best) keep(k, o->max ? "trainer/best max/" : "trainer/best min/", o->best, &c->best.best);
     for (int i = 0; i < t->options.n_hooks; i++)
@@ -85,6 +86,8 @@ static const weft_checkpoint_note *notes_of(kept_list *k, weft_trainer *t, int *
     if (!list) return NULL;
     t->checkpoints.in_epoch = t->is_in_epoch;
     t->progress.seconds = t->seconds + (trainer_clock() - t->start);
+    fed_now(t);
+    for (int i = 0; i < t->fed.n; i++) t->fed.list[i].saved = t->fed.list[i].value;
     for (int i = 0; i < POSITIONS; i++)
         *to++ = (weft_checkpoint_note){positions[i].name, (double)*position_of(t, i)};
     *to++ = (weft_checkpoint_note){"trainer/rows", (double)t->data.batch};
@@ -147,6 +150,7 @@ static weft_status take_notes(weft_trainer *t, const weft_checkpoint *c, weft_er
     }
     kit_release(k.memory);
     if (!is_good) return kit_no_memory(error, "trainer");
+    fed_tell(t);
     t->data_seconds = t->progress.data_seconds;
     if (isnan(t->checkpoints.best.best)) t->checkpoints.best_step = 0;
     fit_batches(t, c);

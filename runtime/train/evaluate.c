@@ -66,6 +66,7 @@ static weft_status step(weft_trainer *t, weft_hook_point before, const char *cal
     weft_metrics given = {0};
     error = kit_error(error, &own);
     sweep *s = find_sweep(t, before, call, error);
+    if (s) fed_now(t);
     if (!s || settle(t, error) || sweep_next(s, t->store, &which, error)) return error->status;
     metrics_clear(&s->metrics);
     if (which < 0) s->is_begun = false; /* the next call begins again */
@@ -91,6 +92,7 @@ static weft_status all(weft_trainer *t, weft_hook_point before, const char *call
     if (!s) return error->status;
     weft_metrics *progress = s == &t->val ? &t->progress.val : &t->progress.test;
     t->is_common = false;
+    fed_now(t);
     bool failed = hooks_call(t, before, error) || settle(t, error) ||
                   trainer_averages_on(t, s, &averaged, error) || sweep_run(s, t->store, error);
     weft_status status = failed ? error->status : WEFT_OK;

@@ -52,6 +52,7 @@ static weft_status find_read(measure_reads *into, int k, const weft_plan *plan, 
                         name, NEAR(near));
     into->reads[k] = (weft_view){.name = p.name, .dtype = p.dtype, .ndim = p.ndim};
     memcpy(into->reads[k].shape, p.shape, sizeof p.shape);
+    if (!is_output && into->source[k] < 0) into->reads[k].data = r->feeds[input].data; /* a number's */
     return is_output ? bound_fetch(r, &p, &into->reads[k].data, error) : WEFT_OK;
 }
 

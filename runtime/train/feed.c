@@ -263,16 +263,32 @@ static const char *near_array(const batches *b, const weft_plan *plan, const cha
     return near;
 }
 
+/* The array that feeds this input; -1: none does. */
+static int batches_find(const batches *b, const char *input) {
+    for (int i = 0; i < b->n; i++)
+        if (b->names[i] && strcmp(b->names[i], input) == 0) return i;
+    return -1;
+}
+
+static kit_line number_way_out(const char *input) {
+    kit_line way = {0};
+    kit_add(&way, "options.set=\"%s=NUMBER\" (graphtool: --set %s=NUMBER)", input, input);
+    return way;
+}
+
 /* Finds the array for an input. */
 static weft_status find_source(const batches *b, const weft_plan *plan, const char *graph,
                                const weft_port *port, int64_t rows, int *source, weft_error *error) {
     kit_line fed = {0}, way_out = {0};
     tensor want = port_type(port);
-    for (*source = 0; *source < b->n; ++*source) {
-        if (!b->names[*source] || strcmp(b->names[*source], port->name)) continue;
+    bool takes_number = fed_is_due(port, rows);
+    if ((*source = batches_find(b, port->name)) >= 0) {
         tensor have = array_type(b, *source);
         if (fits(&have, &want)) return takes_rows(b, graph, port, rows, error);
         type_way_out(plan, graph, &have, port, &way_out);
+        if (takes_number && !way_out.length)
+            kit_add(&way_out, ", which has no batch axis, so no sample feeds it: give it a number, %s",
+                    number_way_out(port->name).text);
         return kit_fail(error, WEFT_SHAPE, "data %s: the samples are %s, graph %s takes %s%s", port->name,
                         TENSOR(&have), graph, TENSOR(&want), way_out.text);
     }
@@ -281,6 +297,10 @@ static weft_status find_source(const batches *b, const weft_plan *plan, const ch
         return kit_fail(error, WEFT_NAME,
                         "data %.80s: graph %s has no input of this name: did you mean '%s'?", near, graph,
                         port->name);
+    if (takes_number)
+        return kit_fail(error, WEFT_NAME,
+                        "graph %s: input %s %s is not fed: it has no batch axis, so give it a number, %s",
+                        graph, port->name, TENSOR(&want), number_way_out(port->name).text);
     for (int i = 0; i < b->n; i++)
         if (b->names[i])
             kit_add(&fed, "%s%.60s", fed.length ? ", " : "; these inputs are fed: ", b->names[i]);
@@ -290,9 +310,11 @@ static weft_status find_source(const batches *b, const weft_plan *plan, const ch
                     graph, port->name, TENSOR(&want), port->name, fed.text);
 }
 
-int64_t plan_rows(const weft_plan *plan, const char *graph) {
+int64_t plan_rows(const weft_plan *plan, const char *graph, const fed_list *fed) {
     weft_port p;
-    return weft_plan_input(plan, graph, 0, &p) && p.ndim ? p.shape[0] : weft_plan_batch(plan);
+    int i = 0;
+    while (weft_plan_input(plan, graph, i, &p) && fed_find(fed, p.name)) i++;
+    return weft_plan_input(plan, graph, i, &p) && p.ndim ? p.shape[0] : weft_plan_batch(plan);
 }
 
 static bool is_number(const weft_port *p) {
@@ -301,14 +323,33 @@ static bool is_number(const weft_port *p) {
     return is_known && p->bytes == weft_dtype_bytes(p->dtype);
 }
 
-static weft_status bind_inputs(bound *r, const weft_plan *plan, const batches *b, int64_t rows,
-                               weft_error *error) {
+/* The input at place i of the graph, to a number. */
+static weft_status bind_number(bound *r, int i, const batches *b, const fed_number *number,
+                               const weft_port *p, weft_error *error) {
+    fed_input *f = &r->fed[r->n_fed++];
+    if (fed_bind(f, number, r->graph, p, &r->memory, error)) return error->status;
+    if (batches_find(b, p->name) >= 0)
+        return kit_fail(
+            error, WEFT_NAME,
+            "graph %s: input %s has data and a number, %s=%.80s: leave out one of them (options.set, "
+            "graphtool: --set)",
+            r->graph, p->name, p->name, number->said);
+    r->source[i] = -1;
+    r->feeds[i].data = f->data;
+    return WEFT_OK;
+}
+
+static weft_status bind_inputs(bound *r, const weft_plan *plan, const batches *b, const fed_list *fed,
+                               int64_t rows, weft_error *error) {
     weft_port p;
     for (int i = 0; i < r->n_in; i++) {
         weft_plan_input(plan, r->graph, i, &p);
         r->feeds[i].name = p.name;
         r->feeds[i].bytes = p.bytes;
-        if (find_source(b, plan, r->graph, &p, rows, &r->source[i], error)) return error->status;
+        const fed_number *number = fed_find(fed, p.name);
+        if (number ? bind_number(r, i, b, number, &p, error)
+                   : find_source(b, plan, r->graph, &p, rows, &r->source[i], error))
+            return error->status;
     }
     return WEFT_OK;
 }
@@ -330,8 +371,8 @@ static weft_status bind_outputs(bound *r, const weft_plan *plan, const char *out
     return kit_fail(error, WEFT_NAME, "graph %s has no output '%.80s'%s", r->graph, output, NEAR(near));
 }
 
-weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const batches *b, int64_t rows,
-                       const char *output, weft_error *error) {
+weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const batches *b,
+                       const fed_list *fed, int64_t rows, const char *output, weft_error *error) {
     weft_port p;
     *r = (bound){.memory = kit_arena_of(&b->memory.env), .graph = graph, .accumulate = 1};
     while (weft_plan_input(plan, graph, r->n_in, &p)) r->n_in++;
@@ -339,11 +380,12 @@ weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const
     while (weft_plan_output(plan, graph, room, &p)) room++;
     r->feeds = kit_take(&r->memory, r->n_in, sizeof *r->feeds);
     r->source = kit_take(&r->memory, r->n_in, sizeof *r->source);
+    r->fed = kit_take(&r->memory, r->n_in, sizeof *r->fed);
     r->out = kit_take(&r->memory, room, sizeof *r->out);
     r->fetches = kit_take(&r->memory, room, sizeof *r->fetches);
     r->numbers = kit_take(&r->memory, room, sizeof *r->numbers);
     if (r->memory.is_out) return kit_no_memory(error, "trainer");
-    weft_status status = bind_inputs(r, plan, b, rows, error);
+    weft_status status = bind_inputs(r, plan, b, fed, rows, error);
     return status ? status : bind_outputs(r, plan, output, error);
 }
 
@@ -358,13 +400,19 @@ weft_status bound_fetch(bound *r, const weft_port *output, const void **data, we
     return WEFT_OK;
 }
 
+bool bound_reads(const bound *r) {
+    return r->n_in > r->n_fed;
+}
+
 void bound_close(bound *r) {
     kit_release(r->memory);
     *r = (bound){0};
 }
 
 weft_status bound_run(bound *r, weft_session *session, const batches *b, bool fetches, weft_error *error) {
-    for (int i = 0; i < r->n_in; i++) r->feeds[i].data = b->data[r->source[i]];
+    for (int i = 0; i < r->n_fed; i++) fed_fill(&r->fed[i]);
+    for (int i = 0; i < r->n_in; i++)
+        if (r->source[i] >= 0) r->feeds[i].data = b->data[r->source[i]];
     return weft_run(session, r->graph, r->feeds, r->n_in, r->fetches, fetches ? r->n_fetch : 0, error);
 }
 

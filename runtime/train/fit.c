@@ -44,6 +44,7 @@ static weft_status iterate(weft_trainer *t, weft_error *error) {
     t->last_run = NULL;
     t->is_in_step = true;
     metrics_clear(&t->metrics);
+    fed_now(t);
     weft_status status = t->options.train_step ? own_step_run(t, error) : flow_run(t, error);
     t->is_in_step = false;
     bool is_good = !status && t->progress.skipped == skipped;

@@ -26,7 +26,7 @@ weft_status flow_bind_graph(weft_trainer *t, const char *name, weft_error *error
     const char *own = model_graph(t->model, name, "trainer: the model", error);
     if (!own) return error->status;
     bound *r = &t->graphs[t->n_graphs];
-    weft_status status = bound_open(r, t->plan, own, &t->data, t->data.batch, NULL, error);
+    weft_status status = bound_open(r, t->plan, own, &t->data, &t->fed, t->data.batch, NULL, error);
     r->accumulate = accumulate_of(t, own);
     if (!status) status = metrics_add(&t->metrics, r, error);
     if (status) bound_close(r);
@@ -130,7 +130,7 @@ weft_status flow_run_graph(weft_trainer *t, bound *r, weft_error *error) {
     metrics_mark(&t->metrics);
     for (int k = 0; k < r->accumulate; k++) {
         int64_t bad = weft_bad_steps(t->session);
-        if (r->n_in && next_micro_batch(t, r, k, error)) return error->status;
+        if (bound_reads(r) && next_micro_batch(t, r, k, error)) return error->status;
         weft_status status = bound_run(r, t->session, &t->data, t->fetches, error);
         if (status == WEFT_DATA) return step_failed(t, r, k, weft_bad_steps(t->session) > bad, error);
         if (status) return status;
@@ -155,7 +155,7 @@ static int iteration_batches(const weft_trainer *t, int64_t iteration, int64_t *
     int64_t first = *begin, each = 0;
     int n = 0, n_steps = weft_plan_iteration(t->plan, iteration, steps);
     for (const weft_flow_step *s = steps; s < steps + n_steps; s++) {
-        bool reads = t->graphs[flow_graph(t, s->graph)].n_in > 0;
+        bool reads = bound_reads(&t->graphs[flow_graph(t, s->graph)]);
         for (int k = 0; k < s->repeat; k++) {
             if (s->batch == WEFT_FLOW_NEXT) {
                 first = *begin, each = s->accumulate;

@@ -37,8 +37,9 @@ weft_status weft_trainer_run(weft_trainer *t, const char *graph, weft_flow_batch
     int i = flow_graph(t, graph);
     if (i < 0 && flow_bind_graph(t, graph, error)) return error->status;
     bound *r = &t->graphs[i < 0 ? t->n_graphs - 1 : i];
-    bool is_new = r->n_in && (batch == WEFT_FLOW_NEXT || (batch == WEFT_FLOW_AUTO && !t->micro_each));
-    if (r->n_in && !is_new && (!t->micro_each || t->micro_each % r->accumulate))
+    bool reads = bound_reads(r);
+    bool is_new = reads && (batch == WEFT_FLOW_NEXT || (batch == WEFT_FLOW_AUTO && !t->micro_each));
+    if (reads && !is_new && (!t->micro_each || t->micro_each % r->accumulate))
         return kit_fail(error, WEFT_ORDER,
                         "trainer: graph %s runs on %d micro-batches of the run before it, which had %jd",
                         r->graph, r->accumulate, t->micro_each);

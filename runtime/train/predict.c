@@ -50,6 +50,7 @@ weft_status prediction_open(sweep *s, const weft_trainer *t, const char *graph, 
     if (data && dataset_check(data, "data: n", error)) return error->status;
     sweep_options of = {.graph = graph ? graph : "predict",
                         .data = data ? data : &none,
+                        .fed = &t->fed,
                         .output = output ? output : "",
                         .env = t->env,
                         .checks = t->options.check,
@@ -66,6 +67,7 @@ weft_status prediction_type(const sweep *s, tensor *type, weft_error *error) {
 
 weft_array *prediction_run(sweep *s, const weft_trainer *t, weft_error *error) {
     if (t->session && weft_sync(t->session, error)) return NULL;
+    fed_now(t);
     weft_array *result = room_for(s, t->env, error);
     if (result && collect(s, t->store, weft_array_mutable_data(result), error)) {
         weft_array_free(result);

@@ -31,7 +31,7 @@ static weft_status check_ranks(const sweep *s, const char *graph, weft_error *er
 /* Metrics of the smaller last batch are those of whole batches, at the same places. */
 static weft_status bind(sweep *s, int which, const sweep_options *of, int64_t rows, weft_error *error) {
     bound *r = &s->run[which];
-    return bound_open(r, s->plan[which], of->graph, &s->data, rows, of->output, error) ||
+    return bound_open(r, s->plan[which], of->graph, &s->data, of->fed, rows, of->output, error) ||
                    (!of->output && !which && metrics_add(&s->metrics, r, error)) ||
                    measures_bind(&s->measures, which, s->plan[which], r, rows, error)
                ? error->status
@@ -59,7 +59,7 @@ weft_status sweep_open(sweep *s, const weft_model *m, const weft_compile_options
     if (measures_open(&s->measures, of->n_evaluators, of->evaluators, of->env, error) ||
         compile(s, 0, m, how, of->graph, 0, error) || check_ranks(s, of->graph, error))
         return error->status;
-    int64_t samples = dataset_samples(of->data), rows = plan_rows(s->plan[0], of->graph);
+    int64_t samples = dataset_samples(of->data), rows = plan_rows(s->plan[0], of->graph, of->fed);
     if (of->data->n && samples < rows && compile(s, 0, m, how, of->graph, rows = samples, error))
         return error->status;
     weft_loader_options cut = {.batch = rows};

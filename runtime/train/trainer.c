@@ -106,13 +106,14 @@ static weft_status open_plan(weft_trainer *t, weft_error *error) {
                     "compile.guard, without keep_going");
 }
 
-/* The batch of the flow's graphs. */
-static int64_t flow_rows(const weft_plan *plan) {
+/* The batch of the flow's graphs: of the first that takes data. */
+static int64_t flow_rows(const weft_trainer *t) {
     weft_flow_step s;
     weft_port p;
-    for (int i = 0; weft_plan_flow(plan, i, &s); i++)
-        if (weft_plan_input(plan, s.graph, 0, &p)) return plan_rows(plan, s.graph);
-    return weft_plan_batch(plan);
+    for (int i = 0; weft_plan_flow(t->plan, i, &s); i++)
+        for (int k = 0; weft_plan_input(t->plan, s.graph, k, &p); k++)
+            if (!fed_find(&t->fed, p.name)) return plan_rows(t->plan, s.graph, &t->fed);
+    return weft_plan_batch(t->plan);
 }
 
 /* What the loader draws for each sample: for an input "draws" that nothing feeds (preprocess.h). */
@@ -130,7 +131,7 @@ static int flow_draws(const weft_trainer *t) {
 
 static weft_status open_data(weft_trainer *t, weft_error *error) {
     const weft_trainer_options *o = &t->options;
-    weft_loader_options how = {.batch = flow_rows(t->plan),
+    weft_loader_options how = {.batch = flow_rows(t),
                                .shuffle = !o->in_order && !o->sampler,
                                .drop_last = true,
                                .seed = o->seed,
@@ -227,6 +228,7 @@ static weft_status open_sweep(weft_trainer *t, sweep *s, const weft_dataset *dat
         return error->status;
     sweep_options of = {.graph = graph,
                         .data = data,
+                        .fed = &t->fed,
                         .comm = t->options.comm,
                         .n_evaluators = t->options.n_evaluators,
                         .evaluators = t->options.evaluators,
@@ -274,8 +276,9 @@ static void tell_notes(weft_trainer *t) {
 }
 
 static weft_status open_all(weft_trainer *t, weft_error *error) {
-    if (open_plan(t, error) || (!t->options.compile.graph && open_training(t, error)) ||
-        open_evaluations(t, error) || check_memory(t, error))
+    if (fed_open(t, error) || fed_agree(t, error) || open_plan(t, error) ||
+        (!t->options.compile.graph && open_training(t, error)) || open_evaluations(t, error) ||
+        check_memory(t, error))
         return error->status;
     if (!(t->store = weft_store_new(t->plan, t->options.seed, error))) return error->status;
     if (checkpoints_open(t, error)) return error->status;
@@ -343,7 +346,7 @@ weft_status weft_trainer_count(const weft_model *model, const weft_trainer_optio
     t->options.compile.stop_after = "programs";
     bool is_wrong = check_options(options, error) || trainer_check_trains(t, error) ||
                     (graph && !model_graph(model, graph, "trainer: the model", error)) ||
-                    open_plan(t, error) || open_data(t, error) || count(t, error);
+                    fed_open(t, error) || open_plan(t, error) || open_data(t, error) || count(t, error);
     weft_status status = is_wrong ? error->status : WEFT_OK;
     if (!status && (!t->progress.iterations || (graph && t->options.train_step)))
         status = kit_fail(error, WEFT_ORDER,

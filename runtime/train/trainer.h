@@ -1,6 +1,7 @@
 /* trainer.h - what a trainer is made of. Each part is a file, the lower first:
  *
  *     state.c     what it holds and where it is; its clock, its log
+ *     fed.c       numbers for inputs without a batch axis
  *     feed.c      batches of a data set, and graphs whose inputs are bound to them
  *     metrics.c   numbers by name: sums over runs, means over ranks
  *     tally.c     what an evaluator counts and sums up; evaluators.c calls them with batches;
@@ -19,9 +20,54 @@
 #define WEFT_RUNTIME_TRAIN_TRAINER_H
 
 #include "runtime/data/kit.h"
+#include "weft/schedule.h"
 #include "weft/trainer.h"
 
 #include <stdatomic.h>
+
+/* ---- fed.c ---- */
+
+/* A number of options.set. */
+typedef struct fed_number {
+    const char *input, *said; /* its name, and what follows the '=' */
+    weft_schedule_kind curve; /* CONSTANT: `to` alone; NONE: rows */
+    double from, to;
+    int64_t length; /* iterations, or epochs, from the one to the other */
+    bool by_epoch;
+    int64_t n_rows;
+    double *rows; /* [n_rows]: the numbers of iterations */
+    double value; /* now */
+    double saved; /* as a checkpoint has it; NaN: there is none */
+} fed_number;
+typedef struct fed_list {
+    int n;
+    fed_number *list; /* [n] */
+} fed_list;
+
+/* An input that a number feeds. */
+typedef struct fed_input {
+    const fed_number *number;
+    weft_dtype dtype;
+    size_t bytes;
+    void *data;
+    double value; /* that the data are; NaN: not yet any */
+} fed_input;
+
+/* Reads options.set, and compares it with other ranks' (fed_agree, collective). */
+weft_status fed_open(weft_trainer *t, weft_error *error);
+weft_status fed_agree(const weft_trainer *t, weft_error *error);
+/* The number for an input; NULL: there is none. */
+const fed_number *fed_find(const fed_list *all, const char *input);
+/* Makes the values those of the present iteration and epoch. */
+void fed_now(const weft_trainer *t);
+/* Whether the data have no rows for this input, of batches of so many. */
+bool fed_is_due(const weft_port *input, int64_t rows);
+weft_status fed_bind(fed_input *f, const fed_number *number, const char *graph, const weft_port *input,
+                     kit_arena *memory, weft_error *error);
+/* Fills the data where the number has changed. */
+void fed_fill(fed_input *f);
+/* Logs which numbers differ from those that a checkpoint has. */
+void fed_tell(const weft_trainer *t);
 
 /* ---- feed.c ---- */
 
@@ -61,14 +107,17 @@ const weft_source_array *dataset_find(const weft_dataset *d, const char *input, 
 int find_port(const weft_plan *plan, const char *graph, bool is_input, const char *name, weft_port *port,
               const char **near);
 
-/* A graph of a plan whose inputs are fed by batches. Its outputs that are one number are its metrics. */
+/* A graph of a plan whose inputs are fed by batches and numbers. Its outputs that are one number are its
+ * metrics. */
 typedef struct bound {
     kit_arena memory;
     const char *graph;
     int n_in, n_out;
+    int n_fed;           /* of its inputs, those that numbers feed: the others take batches */
     int n_fetch;         /* first those of the numbers, then what evaluators read */
     weft_feed *feeds;    /* [n_in] */
-    int *source;         /* [n_in]: which array of the data set feeds it */
+    int *source;         /* [n_in]: which array of the data set feeds it; -1: a number */
+    fed_input *fed;      /* [n_fed] */
     weft_port *out;      /* [n_out] */
     weft_fetch *fetches; /* [n_fetch]: the first n_out into numbers, the others into memory of their own */
     double *numbers;     /* [n_out]: 8 bytes for each */
@@ -76,13 +125,16 @@ typedef struct bound {
     int first;           /* place of its first metric in a list */
 } bound;
 
-/* The length of the batch that a graph takes: of its first input's first axis, or the plan's without one. */
-int64_t plan_rows(const weft_plan *plan, const char *graph);
-/* Binds the inputs of `graph`. Each must be in the data set, with its type and shape, `rows` at a time.
- * `output`: the only one that is fetched, into memory that the caller sets; "": the graph's first; NULL:
- * every one that is a number. */
-weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const batches *b, int64_t rows,
-                       const char *output, weft_error *error);
+/* The length of the batch that a graph takes: the first axis of its first input that `fed` does not feed, or
+ * the plan's without one. */
+int64_t plan_rows(const weft_plan *plan, const char *graph, const fed_list *fed);
+/* Binds the inputs of `graph`. Each must be a number of `fed`, or in the data set, with its type and shape,
+ * `rows` at a time. `output`: the only one that is fetched, into memory that the caller sets; "": the graph's
+ * first; NULL: every one that is a number. */
+weft_status bound_open(bound *r, const weft_plan *plan, const char *graph, const batches *b,
+                       const fed_list *fed, int64_t rows, const char *output, weft_error *error);
+/* Whether it reads a batch in each run. */
+bool bound_reads(const bound *r);
 void bound_close(bound *r);
 /* Runs the graph on the current batch; fetches what it binds, or nothing. */
 weft_status bound_run(bound *r, weft_session *session, const batches *b, bool fetches, weft_error *error);
@@ -207,6 +259,7 @@ typedef struct sweep {
 typedef struct sweep_options {
     const char *graph;
     const weft_dataset *data;
+    const fed_list *fed;
     weft_comm *comm;    /* NULL: this rank alone */
     const char *output; /* as for bound_open */
     int n_evaluators;
@@ -324,6 +377,7 @@ struct weft_trainer {
     weft_store *store;
     weft_session *session; /* NULL until the first step */
     batches data;
+    fed_list fed;
     bound *graphs; /* [n_graphs] of the flow, in the order of their first steps, then others that ran */
     int n_graphs;  /* at most those of the model */
     metrics metrics;

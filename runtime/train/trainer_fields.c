@@ -11,6 +11,7 @@ static const weft_field trainer_fields[] = {
                "samples of an epoch of the sampler's"),
     WEFT_FIELD(OF, val_graph, TEXT, 0, 0, "val", "the graph of validations"),
     WEFT_FIELD(OF, test_graph, TEXT, 0, 0, "test, or as val_graph", "the graph of tests"),
+    WEFT_FIELD(OF, set, TEXT, 0, 0, NULL, "numbers for inputs without a batch axis: tau=0.07"),
     WEFT_FIELD(OF, epochs, COUNT, 1, WEFT_COUNT_MOST, "as many as iterations need, or 1",
                "passes over the data"),
     WEFT_FIELD(OF, iterations, COUNT, 1, WEFT_COUNT_MOST, "those of the epochs", "most iterations"),

@@ -1,6 +1,8 @@
 /* programs.c - see programs.h. */
 #include "support/programs.h"
 
+#include "weft/weft.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,4 +144,38 @@ bool make_model(const char *name) {
     snprintf(file, sizeof file, "%s.bin", name);
     need_folder();
     return exists(file) || ends(run("weft-zoo %s -o %s", name, file), 0);
+}
+
+static weft_value *fed_logits(weft_graph *g, weft_value *tau) {
+    weft_value *image = weft_input(g, "image", WEFT_U8, WEFT_SHAPE(WEFT_BATCH, 28, 28));
+    weft_value *x = weft_scale(weft_cast(weft_flatten(image, 1), WEFT_F32), 1.0 / 255);
+    return weft_mul(weft_linear(x, 10, "fc", NULL), tau);
+}
+
+static void fed_graph(weft_model *m, const char *name, weft_mode mode) {
+    weft_graph *g = weft_graph_new(m, name, mode);
+    weft_value *tau = weft_input(g, "tau", WEFT_F32, 0, NULL),
+               *k = weft_input(g, "k", WEFT_I32, WEFT_SHAPE(2));
+    weft_value *logits = fed_logits(g, tau), *label = weft_input(g, "label", WEFT_U8, WEFT_SHAPE(WEFT_BATCH));
+    weft_value *loss = weft_cross_entropy(logits, label, NULL);
+    if (mode == WEFT_TRAIN) weft_minimize(loss, "", &(weft_optimizer){.type = "adam", .lr = 1e-2});
+    weft_output(loss, "loss");
+    weft_output(weft_scale(tau, 1), "tau");
+    weft_output(weft_mean(weft_cast(k, WEFT_F32), WEFT_ALL, false), "k");
+}
+
+bool make_fed(void) {
+    char path[300];
+    weft_error e = {0};
+    weft_model *m = weft_model_new("fed");
+    need_folder();
+    path_of("fed.bin", path);
+    weft_model_set_batch(m, 10);
+    fed_graph(m, "train", WEFT_TRAIN);
+    fed_graph(m, "val", WEFT_EVAL);
+    weft_graph *g = weft_graph_new(m, "predict", WEFT_EVAL);
+    weft_output(fed_logits(g, weft_input(g, "tau", WEFT_F32, 0, NULL)), "logits");
+    bool is_made = CHECK_SAYS(weft_save(m, path, &e) == WEFT_OK, "%s", e.text);
+    weft_model_free(m);
+    return is_made;
 }

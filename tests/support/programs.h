@@ -31,6 +31,9 @@ void path_of(const char *name, char path[300]);
 /* ---- inputs of commands ---- */
 /* Writes a model of the zoo as NAME.bin. */
 bool make_model(const char *name);
+/* Writes fed.bin: a classifier of the data below whose logits are scaled by input tau f32[]. Graphs train and
+ * val have input k i32[2], too, and give tau and the mean of k as outputs; graph predict has tau alone. */
+bool make_fed(void);
 extern const char *const zoo[];
 enum { ZOO = 8, SAMPLES = 70 };
 /* Writes a .npy file with this element type ("<f8") and shape ("(70,)"). */

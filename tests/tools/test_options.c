@@ -42,6 +42,7 @@ static const char *value_for(const char *name, const char *argument) {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(numbers[i], argument) == 0) return "2";
     if (strcmp(argument, "NAME=FILE") == 0) return "image=here";
+    if (strcmp(argument, "NAME=NUMBER") == 0) return "tau=0.5";
     if (strcmp(argument, "PATH:FIELDS") == 0) return "net:zero=1";
     if (strcmp(argument, "FROM:TO") == 0) return "module.:";
     if (strcmp(argument, "PATH:TYPE") == 0) return "net:bf16";

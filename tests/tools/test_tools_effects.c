@@ -20,6 +20,7 @@
 #define KEPT       "-o o >/dev/null; md5sum <o"
 #define DIVERGES   TRAINS "--batch 10 --steps 5 --lr 1e30 -o o 2>&1 >/dev/null"
 #define TIMELESS   " | sed -E '/_ms|_mib|gflops/d'" /* the same for two equal runs */
+#define FED        "fed.bin " DATA " --threads 1 "
 #define TRACE      "mlp.bin --batch 4 --warmup 0 --threads 1 "
 #define EVENTS     "-o o >/dev/null; grep -o '\"name\":\"[^\"]*\"' o | sort"
 #define PLAN_DRAWN "mlp.bin --view=plan "
@@ -183,6 +184,11 @@ static const struct effect {
     {"trace", "--warmup=0", "mlp.bin --batch 4 --threads 1 --steps 1 --optimizer=:lr=1e30 -o o"},
     {"trace", "--check", NANS "--steps 1 --warmup 0 -o o 2>&1 >/dev/null; true"},
     {"bench", "--check", NANS "--steps 1 --warmup 0 2>&1 >/dev/null; true"},
+    {"train", "--set=tau=0.5", FED "--steps 3 --set k=1 2>&1"},
+    {"eval", "--set=tau=0.5", FED "--random-weights --set k=1 2>&1"},
+    {"predict", "--set=tau=0.5", "fed.bin --data image=images.idx --random-weights -o o.npy 2>&1"},
+    {"bench", "--set=tau=0.25", "fed.bin --steps 1 --warmup 0 --threads 1 --json" TIMELESS},
+    {"trace", "--set=k=5", "fed.bin --steps 1 --warmup 0 --threads 1 -o o 2>&1 >/dev/null"},
     /* of all that run */
     {"train eval bench predict", "--launcher=env", "mlp.bin 2>&1 | grep launcher"},
     {"trace", "--launcher=env", TRACE "-o o 2>&1 | grep launcher"},
@@ -408,6 +414,7 @@ static void make_files(void) {
 TEST(every_option_changes_something) {
     unsetenv("WEFT_ISA"); /* --isa beside its default, whatever WEFT_TEST_ISA says */
     make_files();
+    NEED(make_fed());
     NEED(ends(run("weft-zoo mlp -b 10 -o mlp.bin && weft-zoo dcgan28 -b 4 -o dcgan28.bin && weft-zoo byol -o "
                   "byol.bin"),
               0));

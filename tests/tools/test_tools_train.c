@@ -615,9 +615,9 @@ TEST(a_profile_by_op_adds_up) {
 
 TEST(bench_prints_the_keys_of_the_design) {
     static const char *const keys[] = {
-        "model",     "graphs", "device",        "dtype",      "world",        "threads",    "steps",
-        "median_ms", "min_ms", "first_step_ms", "compile_ms", "peak_rss_mib", "plan_bytes", "beyond_bytes",
-        "gflops",    "losses", "schema",        "isa",        "library",      "fingerprint"};
+        "model",     "graphs", "device",        "dtype",      "world",        "threads",     "steps",
+        "median_ms", "min_ms", "first_step_ms", "compile_ms", "peak_rss_mib", "plan_bytes",  "beyond_bytes",
+        "gflops",    "losses", "schema",        "isa",        "library",      "fingerprint", "set"};
     NEED(make_model("dcgan28"));
     NEED(ends(run("graphtool bench dcgan28.bin --threads 2 --batch 8 --steps 3 --warmup 1 --json"), 0));
     json_t *out = json_out("out");

@@ -24,6 +24,8 @@ static void add_graph(weft_model *m, const char *name, weft_mode mode) {
         y = weft_dropout(weft_tanh(weft_linear(y, 4, "fc1", NULL)), 0.1);
         y = weft_linear(y, WIDTH, "fc2", NULL);
     }
+    y = weft_mul(weft_mul(y, weft_input(g, "tau", WEFT_F32, 0, NULL)),
+                 weft_input(g, "kl", WEFT_F32, 0, NULL));
     weft_value *loss = weft_mse(y, x, NULL);
     if (mode == WEFT_TRAIN) weft_minimize(loss, "net", &(weft_optimizer){.type = "adam", .lr = 1e-2});
     weft_output(loss, "loss");
@@ -40,23 +42,28 @@ static weft_model *build(const weft_env *env) {
 static bool has_bad; /* two samples for training are NaN, and their steps are passed over */
 static int64_t n_skipped;
 
-static void put_rows(faults *f, const char *name, bool is_bad) {
-    float rows[SAMPLES * WIDTH];
-    static char file[64 + 64 + sizeof rows];
-    const char dictionary[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (12, 3)}";
-    for (int i = 0; i < SAMPLES * WIDTH; i++) rows[i] = (float)(i * 7 % 11) / 10 - 0.5f;
-    if (is_bad) rows[4] = rows[8 * WIDTH] = NAN;
-    size_t n = sizeof dictionary - 1;
+static void put_floats(faults *f, const char *name, const char *shape, const float *rows, size_t bytes) {
+    static char file[64 + 64 + SAMPLES * WIDTH * sizeof *rows];
+    size_t n =
+        (size_t)snprintf(file + 10, 80, "{'descr': '<f4', 'fortran_order': False, 'shape': %s}", shape);
     memcpy(file, "\x93NUMPY\1\0", 8);
     file[8] = (char)n, file[9] = 0;
-    memcpy(file + 10, dictionary, n);
-    memcpy(file + 10 + n, rows, sizeof rows);
-    fake_put(f, name, file, 10 + n + sizeof rows);
+    memcpy(file + 10 + n, rows, bytes);
+    fake_put(f, name, file, 10 + n + bytes);
+}
+
+static void put_rows(faults *f, const char *name, bool is_bad) {
+    float rows[SAMPLES * WIDTH];
+    for (int i = 0; i < SAMPLES * WIDTH; i++) rows[i] = (float)(i * 7 % 11) / 10 - 0.5f;
+    if (is_bad) rows[4] = rows[8 * WIDTH] = NAN;
+    put_floats(f, name, "(12, 3)", rows, sizeof rows);
 }
 
 static void put_data(faults *f) {
+    const float numbers[] = {1, 0.75f, 0.5f, 1.25f};
     put_rows(f, "x.npy", has_bad);
     put_rows(f, "v.npy", false);
+    put_floats(f, "tau.npy", "(4,)", numbers, sizeof numbers);
 }
 
 static const weft_env *env_of; /* of the run under way */
@@ -72,6 +79,7 @@ static weft_status fit(const weft_model *m, const weft_source *train, const weft
                               .seed = 3,
                               .train = {1, &train, names},
                               .val = {1, &val, names},
+                              .set = "tau=rows:tau.npy kl=cosine:1:0.5:4",
                               .epochs = EPOCHS,
                               .iterations = iterations,
                               .skip_bad_steps = has_bad ? 2 : 0,

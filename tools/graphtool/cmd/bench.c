@@ -196,6 +196,7 @@ static int bench_run(const options *o) {
     t->work = workload_open(m, o);
     run_steps(t);
     json_t *all = report(t, m);
+    json_object_set_new(all, "set", json_pack("s?", t->work.set));
     if (o->profile) profile(all, t->work.session, find_roof(t, &own));
     if (o->json)
         out_json(NULL, all);

@@ -185,11 +185,19 @@ json_t *tool_fingerprint(const weft_plan *plan) {
     return json_sprintf("%016llx", (unsigned long long)plan->fingerprint);
 }
 
+/* --set NAME=NUMBER, each a word of one text; NULL: there is none. */
+static const char *numbers_of(const text_list *set) {
+    text t = {0};
+    for (int i = 0; i < set->n; i++) text_add(&t, "%s%s", i ? " " : "", set->v[i]);
+    return set->n ? tool_take(&t) : NULL;
+}
+
 weft_trainer_options tool_trainer_options(const weft_model *m, const options *o) {
     weft_compile_options c = options_for(m, o, NULL);
     tool_select_device(o);
     return (weft_trainer_options){.comm = o->comm,
                                   .seed = (uint64_t)o->seed,
+                                  .set = numbers_of(&o->set),
                                   .own_guard = o->guard != NULL,
                                   .check = o->check,
                                   .no_capture = o->no_capture,

@@ -46,7 +46,8 @@ static const char *word_of(const file *f, const char *key, const json_t *value) 
 
 bool config_is_word(const option_row *row) {
     bool is_text = row->field.kind == WEFT_FIELD_TEXT || option_words(row);
-    return row->form == OPTION_ONE ? is_text : row->form == OPTION_LIST && !strstr(row->argument, "FIELDS");
+    bool may_be_number = strstr(row->argument, "FIELDS") || strstr(row->argument, "NUMBER");
+    return row->form == OPTION_ONE ? is_text : row->form == OPTION_LIST && !may_be_number;
 }
 
 static const char *value_of(const file *f, const option_row *row, const json_t *value) {

@@ -11,7 +11,7 @@ static const struct {
     const char *title, *options;
 } groups[] = {
     {"What runs", "graph flow batch accumulate epochs steps warmup seed dtype precision @step"},
-    {"Data and validation", "data val-data val-every metric best early-stop"},
+    {"Data and validation", "data set val-data val-every metric best early-stop"},
     {"Optimizers", "lr schedule optimizer clip-norm ema"},
     {"Weights", "weights rename partial random-weights averages optimizer-state"},
     {"Checkpoints", "checkpoint-dir checkpoint-every keep keep-best resume"},
@@ -68,9 +68,13 @@ static json_t *words_json(const option_row *row) {
 }
 
 json_t *options_json(const command *c) {
-    static const char *const files[] = {[NO_FILE] = "",        [READS] = "reads",
-                                        [READS_DATA] = "data", [READS_STEPS] = "checkpoints",
-                                        [WRITES] = "writes",   [WRITES_PICTURES] = "pictures",
+    static const char *const files[] = {[NO_FILE] = "",
+                                        [READS] = "reads",
+                                        [READS_DATA] = "data",
+                                        [READS_ROWS] = "",
+                                        [READS_STEPS] = "checkpoints",
+                                        [WRITES] = "writes",
+                                        [WRITES_PICTURES] = "pictures",
                                         [FILLS] = "fills"};
     json_t *list = json_array();
     for (const option_row *row = NULL; (row = option_next(c, row));) {

@@ -32,6 +32,7 @@ typedef enum option_file {
     NO_FILE,
     READS,           /* a file, after '=' where the argument has one */
     READS_DATA,      /* the same, before options of its own: a source, which may be a folder */
+    READS_ROWS,      /* such a source after "NAME=rows:"; other values name none */
     READS_STEPS,     /* a checkpoint, or a folder of them; "auto" is that of --checkpoint-dir */
     WRITES,          /* a file */
     WRITES_PICTURES, /* a file before ":FIELDS", or one of each moment: photo-500.png */

@@ -36,7 +36,8 @@ typedef struct options {
     int64_t depth, max_nodes, epochs, steps, log_every, warmup, keep, ranks, scale;
     uint64_t seed;
     double lr, timeout, grace;
-    text_list data, val_data, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric, picture;
+    text_list data, val_data, set, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric,
+        picture;
     weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, keep_going, profile, training, check, no_capture, bytes;
     bool random_weights, partial, print_config, averages;
@@ -64,7 +65,7 @@ typedef enum option_origin {
 #define OPTIONS_COMPILE PLAN " precision "
 #define OPTIONS_STEP    STEP " flow optimizer clip-norm ema " /* what a step is made of */
 #define OPTIONS_SPREAD  SPREAD " ddp "                        /* distribution over ranks */
-#define OPTIONS_FEED    FEED " data weights rename partial check no-capture launcher "
+#define OPTIONS_FEED    FEED " data set weights rename partial check no-capture launcher "
 #define OPTIONS_TALK    "timeout rings comm " /* communication between ranks */
 #define OPTIONS_IMAGINE WORLD " "             /* compile as one rank of a world that need not run */
 

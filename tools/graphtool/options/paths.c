@@ -104,11 +104,16 @@ static void add_place(places *all, place p) {
 
 /* The part of an option's value that is opened: no NAME before it, no options and fields after it. */
 static void add_value(places *all, const option_row *row, const char *value) {
-    const char *from = strstr(row->argument, "=FILE") ? strchr(value, '=') + 1 : value, *rest;
+    static const char rows[] = "rows:";
+    bool has_name = strstr(row->argument, "=FILE") || row->file == READS_ROWS;
+    const char *from = has_name ? strchr(value, '=') + 1 : value, *rest;
+    bool has_rows = row->file == READS_ROWS && strncmp(from, rows, strlen(rows)) == 0;
+    if (row->file == READS_ROWS && !has_rows) return;
+    if (has_rows) from += strlen(rows);
     const char *before = row->file == WRITES_PICTURES ? option_name_before(from, &rest) : "";
-    if (row->file == READS_DATA) before = tool_cut(from, from + source_path_bytes(from));
+    if (row->file == READS_DATA || has_rows) before = tool_cut(from, from + source_path_bytes(from));
     add_place(all, (place){.option = row->field.name,
-                           .file = row->file,
+                           .file = has_rows ? READS_DATA : row->file,
                            .is_list = row->form == OPTION_LIST,
                            .path = *before ? before : from});
 }

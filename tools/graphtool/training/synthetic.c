@@ -1,6 +1,8 @@
 /* synthetic.c - synthetic batches: fixed-seed numbers of the kind that each input expects. */
 #include "tools/graphtool/training/dataset.h"
 
+#include "tools/graphtool/ranks/world.h"
+
 #include "graph/core/element.h"
 #include "graph/core/graph.h"
 
@@ -76,13 +78,61 @@ static const weft_source *endless(dataset *d, int i) {
     return &d->again[i];
 }
 
+/* ---- inputs ---- */
+
+/* The inputs that need data. */
+typedef struct wanted {
+    int n;
+    weft_port list[OPTIONS_MAX_DATA];
+    int64_t rows; /* of a batch */
+} wanted;
+
+static bool is_set(const text_list *set, const char *name) {
+    size_t n = strlen(name);
+    for (int i = 0; i < set->n; i++)
+        if (strncmp(set->v[i], name, n) == 0 && set->v[i][n] == '=') return true;
+    return false;
+}
+
+/* The inputs of all training graphs, each once: two graphs with an input of one name share its batches, and
+ * the trainer compares their types. Where no shape names WEFT_BATCH, a batch is what the first axis says. */
+static wanted inputs_of(const weft_model *m, const weft_plan *plan, const options *o) {
+    wanted w = {.rows = 0};
+    weft_port p;
+    bool names_batch = false;
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (int i = 0; g->mode == WEFT_TRAIN && weft_plan_input(plan, g->name, i, &p); i++) {
+            int k = 0;
+            while (k < w.n && strcmp(w.list[k].name, p.name)) k++;
+            if (k == OPTIONS_MAX_DATA) tool_fail("more than %d inputs: too many for bench", k);
+            if (k < w.n || is_set(&o->set, p.name)) continue;
+            w.list[w.n++] = p;
+            if (p.ndim && !w.rows) w.rows = p.shape[0];
+            names_batch = names_batch || p.has_batch;
+        }
+    if (names_batch) w.rows = weft_plan_batch(plan);
+    return w;
+}
+
+static bool has_rows(const wanted *w, const weft_port *p) {
+    return p->has_batch || (p->ndim && p->shape[0] == w->rows);
+}
+
+/* Adds "NAME=0.5" to the numbers of the training; of an integer 1, where there is one below its limit. */
+static void add_number(const weft_port *p, int64_t below, const options *o, const char **set) {
+    bool is_real = p->dtype == WEFT_F32 || p->dtype == WEFT_F64;
+    const char *number = is_real ? "0.5" : below == 1 ? "0" : "1";
+    *set = tool_text("%s%s%s=%s", *set ? *set : "", *set ? " " : "", p->name, number);
+    if (world_rank(o) == 0)
+        tool_note("input %s has no batch axis: it is %s in each step, unless --set %s=NUMBER says another",
+                  p->name, number, p->name);
+}
+
 /* Makes the batches of one input. */
-static void add_input(dataset *d, const weft_port *p, const weft_plan *plan, int64_t below, uint64_t seed) {
+static void add_input(dataset *d, const weft_port *p, int64_t below, uint64_t seed) {
     int i = d->of.n;
     int64_t shape[WEFT_MAX_NDIM];
     memcpy(shape, p->shape, sizeof shape);
-    if (!p->ndim || shape[0] != weft_plan_batch(plan))
-        tool_fail("input %s has no batch axis: give it with --data", p->name);
     shape[0] *= SYNTHETIC_BATCHES;
     d->arrays[i] = tool_got(weft_array_new(p->dtype, p->ndim, shape, NULL, NULL, &tool_why));
     tool_must(weft_array_source(d->arrays[i], &d->rows[i], &tool_why));
@@ -99,32 +149,24 @@ static void add_input(dataset *d, const weft_port *p, const weft_plan *plan, int
     d->n_names = ++d->of.n;
 }
 
-/* The inputs of all training graphs, each once: two graphs with an input of one name share its batches, and
- * the trainer compares their types. */
-static int inputs_of(const weft_model *m, const weft_plan *plan, weft_port list[OPTIONS_MAX_DATA]) {
-    int n = 0;
-    weft_port p;
-    for (const weft_graph *g = m->graphs; g; g = g->next)
-        for (int i = 0; g->mode == WEFT_TRAIN && weft_plan_input(plan, g->name, i, &p); i++) {
-            int k = 0;
-            while (k < n && strcmp(list[k].name, p.name)) k++;
-            if (k == OPTIONS_MAX_DATA) tool_fail("more than %d inputs: too many for bench", k);
-            if (k == n) list[n++] = p;
-        }
-    return n;
-}
-
-uint64_t dataset_synthetic_bytes(const weft_model *m, const weft_plan *plan) {
+uint64_t dataset_synthetic_bytes(const weft_model *m, const weft_plan *plan, const options *o) {
     uint64_t bytes = 0;
-    weft_port list[OPTIONS_MAX_DATA];
-    for (int i = inputs_of(m, plan, list); i-- > 0;) bytes += (uint64_t)list[i].bytes * SYNTHETIC_BATCHES;
+    const wanted w = inputs_of(m, plan, o);
+    for (int i = 0; i < w.n; i++)
+        if (has_rows(&w, &w.list[i])) bytes += (uint64_t)w.list[i].bytes * SYNTHETIC_BATCHES;
     return bytes;
 }
 
-dataset *dataset_synthetic(const weft_model *m, const weft_plan *plan, const options *o) {
+dataset *dataset_synthetic(const weft_model *m, const weft_plan *plan, const options *o, const char **set) {
     dataset *d = dataset_new();
-    weft_port list[OPTIONS_MAX_DATA];
-    for (int i = 0, n = inputs_of(m, plan, list); i < n; i++)
-        add_input(d, &list[i], plan, limit_named(m, list[i].name), o->seed);
+    const wanted w = inputs_of(m, plan, o);
+    for (int i = 0; i < w.n; i++) {
+        const weft_port *p = &w.list[i];
+        int64_t below = limit_named(m, p->name);
+        if (has_rows(&w, p))
+            add_input(d, p, below, o->seed);
+        else
+            add_number(p, below, o, set);
+    }
     return d;
 }

@@ -10,7 +10,7 @@ enum { LOADED_BATCHES = 3 };
 static void check_memory(const options *o, const weft_model *m, const weft_plan *plan,
                          const weft_compile_options *compile) {
     int64_t batch = weft_plan_batch(plan);
-    uint64_t made = dataset_synthetic_bytes(m, plan), loaded = made / SYNTHETIC_BATCHES * LOADED_BATCHES;
+    uint64_t made = dataset_synthetic_bytes(m, plan, o), loaded = made / SYNTHETIC_BATCHES * LOADED_BATCHES;
     weft_fit_options how = {.local_world = o->comm ? o->comm->local_world : 1,
                             .model = m,
                             .compile = compile,
@@ -20,13 +20,13 @@ static void check_memory(const options *o, const weft_model *m, const weft_plan 
     if (weft_plan_fits(plan, &how, &tool_why)) tool_error_in(o->model);
 }
 
-/* Synthetic batches are made for a plan's inputs. */
-static const dataset *open_data(const options *o, const weft_model *m, const weft_compile_options *compile) {
+/* Synthetic batches and numbers are made for a plan's inputs. */
+static const dataset *open_data(const options *o, const weft_model *m, weft_trainer_options *how) {
     if (o->data.n) return dataset_load(&o->data);
-    weft_plan *plan = weft_compile(m, compile, &tool_why);
+    weft_plan *plan = weft_compile(m, &how->compile, &tool_why);
     if (!plan) tool_error_in(o->model);
-    check_memory(o, m, plan, compile);
-    const dataset *made = dataset_synthetic(m, plan, o);
+    check_memory(o, m, plan, &how->compile);
+    const dataset *made = dataset_synthetic(m, plan, o, &how->set);
     weft_plan_free(plan);
     return made;
 }
@@ -35,12 +35,12 @@ workload workload_open(weft_model *m, const options *o) {
     weft_trainer_options how = tool_trainer_options(m, o);
     /* The trainer's default: what is asked before there is one must be the plan that it compiles. */
     if (!how.own_guard) how.compile.guard = WEFT_GUARD_NAN;
-    how.train = open_data(o, m, &how.compile)->of;
+    how.train = open_data(o, m, &how)->of;
     how.in_order = true;
     how.iterations = INT64_MAX; /* the command counts */
     weft_trainer *t = tool_trainer(m, o, &how);
     weights_load(weft_trainer_store(t), o);
-    return (workload){t, tool_got(weft_trainer_session(t, &tool_why)), weft_trainer_plan(t)};
+    return (workload){t, tool_got(weft_trainer_session(t, &tool_why)), weft_trainer_plan(t), how.set};
 }
 
 void workload_sync(const workload *w) {

@@ -9,6 +9,7 @@ typedef struct workload {
     weft_trainer *trainer;
     weft_session *session; /* the trainer's, as the plan is */
     const weft_plan *plan;
+    const char *set; /* numbers of inputs without a batch axis, as weft_trainer_options has them; or NULL */
 } workload;
 
 /* Opens everything for the steps of the model's flow. */
