@@ -180,6 +180,8 @@ const zoo_entry zoo_models[ZOO_MODELS] = {
     {"simclr", 64, zoo_simclr, "SimCLR on two views of 32x32 images, negatives over all ranks, Adam"},
     {"moco", 64, zoo_moco, "MoCo on two views of 32x32 images, a queue of 4096 keys: graphs key and train"},
     {"dino", 32, zoo_dino, "DINO: a small ViT on two global and four local crops: graphs teacher and train"},
+    {"moe", 16, zoo_moe,
+     "a GPT of 4 layers with 8 experts each, top-2 with a capacity, 64 characters, AdamW"},
     {"convnet_twice", 128, zoo_convnet_twice,
      "a classifier of 28x28 images trained twice on a batch: graphs plain and augmented"},
 };

@@ -173,7 +173,25 @@ TEST(convnet_trains_to_the_same_bits_in_any_world) {
     check_model(&(zoo_case){"convnet", {SIZES, .batch = 2, .narrow = 4}, "*conv2/*"}, 3);
 }
 
+/* Choices of experts, their queues and what they drop are integers: equal in any world, in bf16 too. */
+TEST(experts_train_to_the_same_bits_in_bf16_with_zero_2) {
+    static const setting adamw = {.world = 2, .accumulate = 2, .zero = 2, .kind = ADAMW, .clip = CLIPPED};
+    weft_model *m = build(&(zoo_case){"moe", {.batch = 2, .narrow = 8}, NULL}, &adamw);
+    world_job one = {.model = m, .steps = QUICK_STEPS, .classes = 65};
+    one.options = (weft_compile_options){.accumulate = 4, .precision = WEFT_BF16};
+    world_job many = one;
+    many.options = (weft_compile_options){
+        .world = 2, .accumulate = 2, .zero = 2, .precision = WEFT_BF16, .bucket_cap_mb = 0.1, .verify = true};
+    world_rank *alone = world_run(&one), *ranks = world_run(&many);
+    check_losses(alone, "moe");
+    world_check(alone, ranks, 2, world_all, "moe in bf16");
+    world_free(alone);
+    world_free(ranks);
+    weft_model_free(m);
+}
+
 SUITE("bits of worlds",
       {T(any_two_settings_meet), T(mlp_trains_to_the_same_bits_in_any_world),
        T(gpt_trains_to_the_same_bits_in_any_world), T(dcgan28_trains_to_the_same_bits_in_any_world),
-       T(convnet_trains_to_the_same_bits_in_any_world)})
+       T(convnet_trains_to_the_same_bits_in_any_world),
+       T(experts_train_to_the_same_bits_in_bf16_with_zero_2)})

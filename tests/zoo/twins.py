@@ -563,6 +563,75 @@ class Dino(nn.Module):
         return {}
 
 
+def rotated(x):
+    t, width = x.shape[-2:]
+    speed = 10000.0 ** (-torch.arange(width // 2, dtype=x.dtype) * 2 / width)
+    angle = torch.arange(t, dtype=x.dtype)[:, None] * torch.cat([speed, speed])
+    return x * angle.cos() + torch.cat([-x[..., width // 2:], x[..., :width // 2]], -1) * angle.sin()
+
+
+class MoeLayer(nn.Module):
+    """Token by token, and expert by expert: another way than the model's slots."""
+    E, K, CAPACITY, HEADS = 8, 2, 20, 4
+
+    def __init__(self, d=32):
+        super().__init__()
+        self.norm1, self.norm2 = nn.RMSNorm(d, eps=2.0 ** -23), nn.RMSNorm(d, eps=2.0 ** -23)
+        self.qkv, self.proj = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+        self.router = nn.Linear(d, self.E, bias=False)
+        self.w1, self.w2 = nn.Parameter(torch.zeros(self.E, d, 2 * d)), nn.Parameter(torch.zeros(self.E, 2 * d, d))
+
+    def attention(self, x):
+        n, t, d = x.shape
+        q, k, v = self.qkv(x).reshape(n, t, 3, self.HEADS, d // self.HEADS).permute(2, 0, 3, 1, 4)
+        x = F.scaled_dot_product_attention(rotated(q), rotated(k), v, is_causal=True)
+        return self.proj(x.transpose(1, 2).reshape(n, t, d))
+
+    def mixture(self, x):
+        n, t, d = x.shape
+        logits = self.router(x)
+        probabilities = logits.softmax(-1)
+        weight, chosen = probabilities.topk(self.K, -1)
+        weight = weight / weight.sum(-1, keepdim=True)
+        share = F.one_hot(chosen[..., 0], self.E).to(x.dtype).mean((0, 1))
+        loss = 0.01 * self.E * (share * probabilities.mean((0, 1))).sum() + 0.001 * logits.logsumexp(-1).square().mean()
+        rows = []
+        for b in range(n):
+            y, taken = [torch.zeros(d) for _ in range(t)], [0] * self.E
+            for k in range(self.K):
+                for i in range(t):
+                    e = chosen[b, i, k].item()
+                    taken[e] += 1
+                    if taken[e] <= self.CAPACITY:
+                        y[i] = y[i] + weight[b, i, k] * (F.gelu(x[b, i] @ self.w1[e]) @ self.w2[e])
+            rows.append(torch.stack(y))
+        return torch.stack(rows), loss
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        y, loss = self.mixture(self.norm2(x))
+        return x + y, loss
+
+
+class Moe(nn.Module):
+    def __init__(self, d=32):
+        super().__init__()
+        self.wte, self.norm, self.head = nn.Embedding(65, d), nn.RMSNorm(d, eps=2.0 ** -23), nn.Linear(d, 65, bias=False)
+        self.layer0, self.layer1, self.layer2, self.layer3 = (MoeLayer() for _ in range(4))
+
+    def optimizers(self):
+        self.clipped = list(self.parameters())
+        return {"train": torch.optim.AdamW(self.parameters(), 3e-4, weight_decay=0.1, **PLAIN)}
+
+    def train_graph(self, step):
+        x, router = self.wte(step.integers("tokens", 65, 8, 64)), 0
+        for i in range(4):
+            x, loss = getattr(self, f"layer{i}")(x)
+            router = router + loss
+        words = F.cross_entropy(self.head(self.norm(x)).reshape(-1, 65), step.integers("target", 65, 8, 64).reshape(-1))
+        return {"loss": words + router, "router_loss": router}
+
+
 TWINS = {"vae": VAE, "wgan_gp": WganGp, "mobilenet_v2": MobileNetV2, "vit_tiny": ViTTiny, "bert_tiny": BertTiny,
          "lstm_char": LstmChar, "llama_tiny": LlamaTiny, "unet_ddpm": UNetDdpm, "byol": Byol,
-         "simclr": SimClr, "moco": Moco, "dino": Dino}
+         "simclr": SimClr, "moco": Moco, "dino": Dino, "moe": Moe}

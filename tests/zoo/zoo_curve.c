@@ -40,6 +40,7 @@ static const struct curve {
     {"llama_tiny", 1, 32000, {.narrow = 4}},
     {"unet_ddpm", 4, 0, {.narrow = 8}},
     {"byol", 32, 0, {.narrow = 8, .optimizer = &plain_sgd}},
+    {"moe", 8, 65, {.narrow = 8}},
     {"simclr", 16, 0, {.narrow = 8, .optimizer = &plain_sgd}},
     {"dino", 8, 0, {.narrow = 8, .optimizer = &plain_sgd}},
     {"moco", 16, 0, {.narrow = 8, .optimizer = &plain_sgd}},
