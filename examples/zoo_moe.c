@@ -84,7 +84,7 @@ static weft_value *mixture(weft_value *x, weft_value **loss) {
     weft_value *slot = slots_of(chosen);
     weft_value *token = weft_unsqueeze(tokens_in(slot), -1);
     weft_value *taken =
-        weft_take_along_axis(weft_pad(x, 1, 0, 1), token, 1); /* a row of zeros for empty slots */
+        weft_take_along_axis(weft_pad(x, 1, 0, 1), token, 1); /* zeros for empty slots */
     weft_value *made = experts(weft_reshape(taken, WEFT_SHAPE(-1, EXPERTS, CAPACITY, d)), 2 * d);
     made = weft_pad(weft_reshape(made, WEFT_SHAPE(-1, SLOTS, d)), 1, 0, 1); /* and for dropped choices */
     weft_value *back = weft_take_along_axis(made, weft_unsqueeze(slot, -1), 1);

@@ -6,9 +6,8 @@
 
 int ranks_of_call(const op_call *c, bool alike) {
     const ranks_attrs *a = c->attrs;
-    weft_model *m = c->graph->model;
+    const weft_model *m = c->graph->model;
     const char *why;
-    m->needs_world = m->world > 1;
     weft_status status = process_group_check(&m->env, a->group, &why);
     int n = 1;
     if (!status && m->world > 1) n = process_group_size(a->group, m->world, m->rank, alike, &why);
@@ -26,6 +25,7 @@ bool infer_ranks_sum(op_call *c) {
 bool infer_ranks_cut(op_call *c, int *n) {
     if (!op_in(c, 0)->ndim) return op_fail(c, WEFT_SHAPE, "the operand has no axis that ranks share");
     *n = ranks_of_call(c, true);
+    c->graph->model->needs_world |= *n > 1;
     return *n > 0;
 }
 
