@@ -57,9 +57,14 @@ int64_t flow_change(int n, const weft_flow_step *steps, int64_t iteration) {
     return next;
 }
 
+bool input_is_batch(const weft_node *n) {
+    bool names = attrs_name_batch(n->op, n->attrs);
+    return n->op == &weft_op_input && (names || (n->out[0].type.ndim && !model_names_batch(n->graph->model)));
+}
+
 bool graph_takes_batches(const weft_graph *g) {
     for (const weft_node *n = g->first; n; n = n->next)
-        if (n->op == &weft_op_input) return true;
+        if (input_is_batch(n)) return true;
     return false;
 }
 

@@ -5,6 +5,7 @@
  * batch norm, which only an eval graph reads, are no such state. */
 #include "runtime/passes/passes.h"
 
+#include "graph/settings/flow.h"
 #include "runtime/plan/value.h"
 
 #include <stdio.h>
@@ -20,7 +21,7 @@ typedef struct reads {
 
 static void depend_on_batch(const weft_graph *g, unsigned char *on) {
     for (const weft_node *n = g->first; n; n = n->next) {
-        on[n->id] = n->op == &weft_op_input || n->op->flags & OP_RANDOM;
+        on[n->id] = input_is_batch(n) || n->op->flags & OP_RANDOM;
         /* what all ranks have together is the same on all */
         for (int i = 0; i < n->n_in && !op_is_over_ranks(n->op); i++)
             if (n->in[i]) on[n->id] |= on[n->in[i]->node->id];
@@ -98,16 +99,17 @@ static void add_found(const weft_graph *g, reads *r, found *f) {
  * compares. */
 static bool note_over_ranks(weft_plan *plan) {
     const weft_node *n = NULL;
-    char text[600];
+    char text[600], where[200] = "";
     int world = plan->options.world;
     for (int i = 0; i < plan->n_flow && !n; i++)
         n = over_ranks(graph_find(plan->source, plan->flow[i].graph));
     if (!n) return true;
+    if (n->file) snprintf(where, sizeof where, " (%.150s:%d)", n->file, n->line);
     snprintf(
         text, sizeof text,
-        "differs from one rank: %s in %.100s (%.150s:%d) sees a micro-batch of each rank: %d ranks train as "
-        "one rank with %d times the batch, not with %d micro-batches",
-        n->op->name, n->graph->name, n->file ? n->file : "?", n->line, world, world, world);
+        "differs from one rank: %s in %.100s%s sees a micro-batch of each rank: %d ranks train as one rank "
+        "with %d times the batch, not with %d micro-batches",
+        n->op->name, n->graph->name, where, world, world, world);
     return plan_add_note(plan, text);
 }
 

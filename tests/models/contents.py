@@ -79,6 +79,8 @@ def features(case):
     found = {"op " + n["op"] for g in case["graphs"] for n in g["nodes"] if n["op"] not in ops.TABLE}
     found |= set(of_graphs(case)) | set(of_optimizers(case)) | set(of_configurations(case))
     found.add("%d micro-batches" % case["micro"])
+    if "ranks" in case:
+        found.add("%d ranks together" % case["ranks"])
     if "bind" in case:
         found.add("bound to another batch")
     if any(r.get("no_sync") for r in case["runs"]):
@@ -88,8 +90,11 @@ def features(case):
 
 def builders():
     """Names of the public builders of ops."""
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/weft/ops.h")) as f:
-        return re.findall(r"^WEFT_API (?:weft_value \*|int )weft_(\w+?)(?:_op)?\(", f.read(), re.M)
+    found = []
+    for header in ("ops.h", "collectives.h"):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/weft", header)) as f:
+            found += re.findall(r"^WEFT_API (?:weft_value \*|int )weft_(\w+?)(?:_op)?\(", f.read(), re.M)
+    return found
 
 
 def not_drawn(drawn):

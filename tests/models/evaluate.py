@@ -5,7 +5,9 @@ channels-last ones), gradients by torch.autograd, updates by torch.optim. How fa
 case in f32 with data and every result disturbed in the last bits. See bounds().
 """
 
+import copy
 import math
+import threading
 
 import torch
 import torch.nn.functional as F
@@ -406,11 +408,53 @@ class Noise:
     def __init__(self, size, seed):
         self.size, self.random = size, torch.Generator().manual_seed(seed)
 
+    def of(self, rank):
+        """Numbers of a rank's own, whatever the order of threads."""
+        return Noise(self.size, self.random.initial_seed() * 8 + rank + 1)
+
     def __call__(self, x):
         if x is None or not self.size or not x.is_floating_point():
             return x
         u = torch.rand(x.shape, generator=self.random, dtype=x.dtype)
         return x * (1 + self.size * (2 * u - 1))
+
+
+class Ranks:
+    """Ranks that evaluate a graph as threads: each op over ranks sees the values of all."""
+
+    def __init__(self, n):
+        self.values, self.meets, self.lock = [None] * n, threading.Barrier(n, timeout=60), threading.Lock()
+
+    def exchange(self, rank, x):
+        self.values[rank] = x
+        self.meets.wait()
+        got = list(self.values)
+        self.meets.wait()
+        return got
+
+
+def over_ranks(op, x, i, rank, ranks):
+    """Rank `rank` of an op; x is its operand, or None."""
+    if op == "rank":
+        return torch.tensor(rank)
+    if op == "world":
+        return torch.tensor(len(ranks.values))
+    if op == "rank_rows":
+        return torch.arange(x.shape[0]) + rank * x.shape[0]
+    if op == "reduce_scatter":
+        x = torch.cat(ranks.exchange(rank, x), i[0]) * x.amax(i[0], keepdim=True)
+    all = ranks.exchange(rank, x)
+    if op == "broadcast":
+        return all[i[0]] * 1
+    if op == "all_gather":
+        return torch.cat(all, i[0]).square().sum(i[0], keepdim=True)
+    how = i[1] if op == "reduce_scatter" else i[0]
+    y = torch.stack(all)
+    y = [lambda: y.sum(0), lambda: y.mean(0), lambda: y.amax(0), lambda: y.amin(0)][how]()
+    return y.chunk(len(all), i[0])[rank] if op == "reduce_scatter" else y
+
+
+OVER_RANKS = {"rank", "world", "rank_rows", "reduce_scatter", "broadcast", "all_gather", "all_reduce"}
 
 
 class Evaluation:
@@ -423,6 +467,7 @@ class Evaluation:
         self.graphs = {g["name"]: g for g in case["graphs"]}
         self.frozen = {p for g in case["graphs"] for p in g.get("freeze", [])}
         self.optimizers, self.steps, self.results = {}, {}, {}
+        self.rank, self.ranks = 0, None
 
     # ---- one micro-batch ----
 
@@ -551,6 +596,11 @@ class Evaluation:
             y = self.cast(x[0], i[0])
             return y if y.requires_grad or not y.is_floating_point() else self.leaf(y)
         x = [t.contiguous() if t is not None and t.dim() == 4 else t for t in x]
+        if op in OVER_RANKS:
+            y = over_ranks(op, x[0] if x else None, i, self.rank, self.ranks)
+            if self.hooks and y.requires_grad:
+                y.register_hook(self.noise)
+            return self.noise(y)
         if op == "batch_norm":
             return self.batch_norm(graph, node, x[0])
         if op == "einsum":
@@ -587,7 +637,13 @@ class Evaluation:
     def gradients(self, loss, by):
         if not loss.requires_grad:
             return [torch.zeros_like(v).requires_grad_() for v in by]
-        list = torch.autograd.grad(loss, by, create_graph=True, allow_unused=True)
+        if self.ranks:  # ranks differentiate the sum of their losses
+            loss = sum(self.ranks.exchange(self.rank, loss))
+            with self.ranks.lock:
+                list = torch.autograd.grad(loss, by, create_graph=True, allow_unused=True)
+            self.ranks.exchange(self.rank, None)
+        else:
+            list = torch.autograd.grad(loss, by, create_graph=True, allow_unused=True)
         return [torch.zeros_like(v).requires_grad_() if g is None else g if g.requires_grad else g.requires_grad_()
                 for v, g in zip(by, list)]
 
@@ -597,7 +653,48 @@ class Evaluation:
         return [p for p in self.variables
                 if not self.is_state[p] and p not in self.frozen and matches(m["pattern"], p)]
 
+    def together(self, graph, feeds, micros):
+        """Rank r evaluates micro-batch micros[r]: each rank's evaluation, and its values."""
+        ranks, of, errors = Ranks(len(micros)), [], []
+        values = [None] * len(micros)
+        for r, micro in enumerate(micros):
+            e = copy.copy(self)
+            e.rank, e.ranks, e.micro, e.noise = r, ranks, micro, self.noise.of(r)
+            of.append(e)
+
+        def forward(r):
+            try:
+                values[r] = of[r].forward(graph, feeds[micros[r]])
+            except BaseException as error:
+                errors.append(error)
+                ranks.meets.abort()
+        threads = [threading.Thread(target=forward, args=(r,)) for r in range(len(micros))]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        for error in sorted(errors, key=lambda e: isinstance(e, threading.BrokenBarrierError)):
+            raise error
+        return of, values
+
+    def step_together(self, number, run):
+        """Of a case with ops over ranks: each rank has as many micro-batches, in order."""
+        graph, n = self.graphs[run["graph"]], self.case["ranks"]
+        sums, per = [{} for _ in graph["mins"]], len(run["feeds"]) // n
+        for k in range(per):
+            micros = [r * per + k for r in range(n)]
+            of, values = self.together(graph, run["feeds"], micros)
+            for micro, v in zip(micros, values):
+                for o in graph["outs"]:
+                    self.results["%d.%d/%s" % (number, micro, o["name"])] = v[o["id"]].detach()
+            for m, all in zip(graph["mins"], sums):
+                loss = sum(v[m["loss"]] for v in values) / self.case["micro"]
+                for e in of:
+                    e.add(loss, self.trained(m), all)
+        return graph, sums
+
     def step(self, number, run):
+        if "ranks" in self.case:
+            graph, sums = self.step_together(number, run)
+            return self.end(number, graph, sums)
         graph = self.graphs[run["graph"]]
         sums = [{} for _ in graph["mins"]]
         for micro, feeds in enumerate(run["feeds"]):
@@ -609,6 +706,11 @@ class Evaluation:
                 self.add(values[m["loss"]] / self.case.get("micro", 1), self.trained(m), sum)
             if not graph["mins"]:
                 self.steps[graph["name"]] = self.steps.get(graph["name"], 0) + 1
+        self.end(number, graph, sums)
+
+    def end(self, number, graph, sums):
+        if "ranks" in self.case and not graph["mins"]:
+            self.steps[graph["name"]] = self.steps.get(graph["name"], 0) + 1
         for m, sum in zip(graph["mins"], sums):
             self.update(m, sum)
         if graph["mins"]:

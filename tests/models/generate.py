@@ -17,6 +17,7 @@ class Model:
         self.rng, self.parameters, self.states, self.norms, self.taken = rng, [], [], [], set()
         self.optimizers = {}  # by pattern
         self.batch, self.is_batched = 0, False  # what WEFT_BATCH is bound to; 0: no axis is
+        self.ranks = 0  # of a case with ops over ranks, which every configuration has
 
     def new_parameter(self, shape, positive):
         scope = self.rng.choice(["a", "a", "b", "b/x", "c/y/z"])
@@ -358,13 +359,13 @@ def configurations(rng, drafts, micro, has_state, quick):
     return list + [{**list[1], "unoptimized": 1}]
 
 
-def runs(rng, drafts, micro, steps, has_state):
+def runs(rng, drafts, micro, steps, has_state, ranks):
     list = []
     for _ in range(steps):
         for d in drafts:
             trains = bool(d.mins)
-            n = micro if trains else 1
-            no_sync = trains and micro > 1 and has_state is False and rng.random() < 0.15
+            n = micro if trains else ranks or 1
+            no_sync = trains and micro > 1 and not ranks and has_state is False and rng.random() < 0.15
             list.append({"graph": d.name, "feeds": [
                 {k: data(rng, shape, t, p, b) for k, (t, shape, p, b) in d.feeds.items()} for _ in range(n)],
                 **({"no_sync": True} if no_sync else {})})
@@ -379,8 +380,8 @@ def strip(d):
     return g
 
 
-def generate(seed, cell=None, quick=False):
-    """A case; `cell` ((op, operand), layout, route) is what it should cover."""
+def generate(seed, cell=None, quick=False, alone=False):
+    """A case; `cell` ((op, operand), layout, route) is what it should cover. `alone`: without ops over ranks."""
     rng = random.Random(seed)
     model = Model(rng)
     model.frozen = set()
@@ -389,6 +390,10 @@ def generate(seed, cell=None, quick=False):
         model.batch = apart.choice([2, 3, 5])
     route = cell[2] if cell else None
     micro = 1 if route == "minimize" else rng.choice([2, 2, 3, 4] if route == "accumulation" else [1, 1, 1, 2, 3, 4])
+    together = random.Random("ranks %d" % seed)  # likewise
+    if not alone and (together.random() < 0.05 or (cell and cell[0][0] in ops.OVER_RANKS)):
+        model.ranks = together.choice([2, 2, 3, 4])
+        micro = model.ranks * (micro if micro < 3 else 1)
     kind = "eval" if route == "forward" and rng.random() < 0.5 else "train"
     most = 3 + int(rng.random() ** 1.5 * (14 if quick else 22))
     drafts = [draw_graph(rng, model, "t", True, cell if kind == "train" else None, most)]
@@ -405,6 +410,8 @@ def generate(seed, cell=None, quick=False):
         if d.train:
             train_graph(d, model)
     has_state = bool(model.states) or any(n["op"] == "state" for d in drafts for n in d.nodes)
+    if model.ranks and has_state:  # each rank has its own
+        return generate(seed, cell, quick, alone=True)
     steps = rng.choice([1, 1, 2, 2, 3] if not quick else [1, 1, 2])
     if any(d.has_rounding for d in drafts):
         steps = 1  # parameters are known to the last bit at the start alone
@@ -412,14 +419,19 @@ def generate(seed, cell=None, quick=False):
             "vars": [{"path": p["path"], "shape": p["shape"], "v": data(rng, p["shape"], positive=p["positive"]),
                       **({"state": True} if p in model.states else {})} for p in model.parameters + model.states],
             "micro": micro, "graphs": [strip(d) for d in drafts],
-            "runs": runs(rng, drafts, micro, steps, has_state),
+            "runs": runs(rng, drafts, micro, steps, has_state, model.ranks),
             "configs": configurations(rng, drafts, micro, has_state, quick)}
+    if model.ranks:
+        case["ranks"] = model.ranks
+        for c in case["configs"]:
+            c.update(world=model.ranks, accumulate=micro // model.ranks, zero=together.randrange(3),
+                     shard=together.randrange(2), cap=together.choice([0, 1e-4, 1e-3]))
     alone = random.Random("manual %d" % seed)  # likewise
     if any(d.mins for d in drafts) and alone.random() < 0.12:
         alone.choice(case["configs"])["manual"] = 1
     if model.is_batched:
         case["batch"], case["bind"] = apart.choice([b for b in (1, 2, 4, 7) if b != model.batch]), model.batch
-    return case, covered(drafts, model, micro)
+    return case, covered(drafts, model, micro // (model.ranks or 1))
 
 
 # ---- coverage ----

@@ -978,8 +978,49 @@ def compared(name):
     return draw
 
 
+def over_ranks(draw):
+    """In a case of several ranks, else another op."""
+    return lambda g, at: (draw if g.model.ranks else TABLE["neg"].draw)(g, at)
+
+
+def all_reduce(g, at):
+    x = at(0, g.shape(at.ndim(0, 0, 4)))
+    return g.node("all_reduce", [x], i=[g.below(4)], shape=x.shape, mag=4 * x.mag)
+
+
+def all_gather(g, at):
+    """The sum of the squares of all ranks along an axis: of a length that no rank changes."""
+    x = at(0, g.shape(at.ndim(0, 1, 4)), most=8.0)
+    axis = g.below(len(x.shape))
+    shape = x.shape[:axis] + (1,) + x.shape[axis + 1:]
+    return g.node("all_gather", [x], i=[axis], shape=shape, mag=30 * x.mag ** 2)
+
+
+def reduce_scatter(g, at):
+    """Of what all_gather gives, times a number of the rank."""
+    x = at(0, g.shape(at.ndim(0, 1, 4)), most=8.0)
+    return g.node("reduce_scatter", [x], i=[g.below(len(x.shape)), g.below(2)], shape=x.shape, mag=4 * x.mag ** 2)
+
+
+def broadcast(g, at):
+    x = at(0, g.shape(at.ndim(0, 0, 4)))
+    return g.node("broadcast", [x], i=[g.below(g.model.ranks)], shape=x.shape, mag=x.mag)
+
+
+def rank_rows(g, at):
+    """These numbers, plus a rank, times a world: as f32."""
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    y = g.node("rank_rows", [x], shape=x.shape[:1], dtype=I64)
+    for op, name in (("add", "rank"), ("mul", "world")):
+        y = g.node(op, [y, g.node(name, [], shape=(), dtype=I64)], shape=y.shape, dtype=I64)
+    return g.node("cast", [y], i=[F32], shape=y.shape, mag=140)
+
+
+OVER_RANKS = {"all_reduce": all_reduce, "all_gather": all_gather, "reduce_scatter": reduce_scatter, "broadcast": broadcast,
+              "rank_rows": rank_rows}
 ADD = lambda a, b: a + b
 TABLE = {op.name: op for op in [
+    *(Op(n, over_ranks(draw), blind="x" if n == "rank_rows" else "") for n, draw in OVER_RANKS.items()),
     *(Op(n, unary(n)) for n in "neg abs tanh relu sigmoid gelu gelu_tanh".split()),
     Op("square", unary("square", most=8.0, grow=lambda m: m * m)),
     Op("stop_gradient", unary("stop_gradient"), blind="x"),
@@ -1078,5 +1119,5 @@ POINTWISE = set("neg abs square sqrt rsqrt reciprocal exp log tanh sigmoid relu 
                 "logsigmoid selu prelu hardtanh".split())
 
 # Those without operands, and those that are written into every graph that has the kind.
-MAKERS = "input parameter state constant constant_tensor random_uniform random_normal".split()
+MAKERS = "input parameter state constant constant_tensor random_uniform random_normal rank world".split()
 CALLS = "gradients assign minimize output".split()

@@ -638,6 +638,28 @@ TEST(a_training_is_counted_with_its_numbers) {
     weft_model_free(m);
 }
 
+/* A teacher that follows by a number moves once in a step, whatever its micro-batches. */
+TEST(a_graph_whose_inputs_are_all_numbers_runs_once_in_an_iteration) {
+    weft_model *m = build();
+    weft_graph *g = weft_graph_new(m, "count", WEFT_EVAL);
+    weft_value *by = scalar(g, "by", WEFT_F32), *sum = weft_state(by, "sum", 0, NULL, (weft_init){0});
+    weft_assign(sum, weft_add(sum, by));
+    weft_model_set_flow(m, "count a");
+    for (int micros = 1; micros <= 3; micros++) {
+        weft_trainer_options o = {.train = SOURCES, .set = "tau=1 by=0.5", .compile = {.accumulate = micros}};
+        weft_trainer *t = trainer_of(m, &o);
+        weft_error e = {0};
+        float got = 0;
+        for (int i = 0; t && i < 4; i++) step_of(t, "loss");
+        weft_session *s = t ? weft_trainer_session(t, &e) : NULL;
+        CHECK_SAYS(s && weft_store_get(weft_trainer_store(t), "sum", &got, sizeof got, &e) == WEFT_OK, "%s",
+                   e.text);
+        CHECK_SAYS(got == 2, "%d micro-batches: %g after 4 iterations", micros, (double)got);
+        weft_trainer_free(t);
+    }
+    weft_model_free(m);
+}
+
 SUITE("fed",
       {T(constants_and_curves_have_their_numbers_in_each_iteration),
        T(a_curve_begins_and_ends_at_its_numbers), T(rows_of_a_file_are_numbers_of_iterations),
@@ -645,6 +667,7 @@ SUITE("fed",
        T(evaluations_and_predictions_have_the_number_of_the_next_iteration),
        T(a_prediction_by_a_number_is_that_of_its_graph), T(numbers_alone_feed_a_graph_without_data),
        T(runs_of_a_train_step_have_one_number),
+       T(a_graph_whose_inputs_are_all_numbers_runs_once_in_an_iteration),
        T(a_training_that_resumes_has_the_numbers_of_one_that_did_not_stop),
        T(a_training_that_resumes_with_another_number_says_so),
        T(ranks_have_one_number_and_the_bits_of_one_rank), T(ranks_that_differ_in_a_number_are_refused),

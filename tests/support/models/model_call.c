@@ -134,6 +134,8 @@ static weft_value *makers(call *c) {
     if (!strcmp(c->op, "input")) return weft_input(c->graph, c->name, dtype, c->n_i - 1, c->i + 1);
     if (!strcmp(c->op, "constant_tensor")) return constant_tensor(c, dtype);
     if (!strcmp(c->op, "constant")) return weft_constant(c->graph, dtype, c->n_i - 1, c->i + 1, c->r[0]);
+    if (!strcmp(c->op, "rank")) return weft_rank(c->graph, NULL);
+    if (!strcmp(c->op, "world")) return weft_world(c->graph, NULL);
     if (!strcmp(c->op, "arange")) return weft_arange(c->graph, dtype, c->r[0], c->r[1], c->r[2]);
     if (!strcmp(c->op, "linspace")) return weft_linspace(c->graph, dtype, c->r[0], c->r[1], c->i[1]);
     if (!strcmp(c->op, "eye")) return weft_eye(c->graph, dtype, c->i[1], c->i[2]);
@@ -203,6 +205,15 @@ static const struct {
     {"prod", weft_prod}, {"any", weft_any},   {"logsumexp", weft_logsumexp}, {"all", weft_all},
 };
 
+/* What a gather gives has the length of the world along its axis, which no other call of a case may need: its
+ * squares are added along it, or, times a number of the rank, it is scattered again. */
+static weft_value *gathered(call *c) {
+    weft_value *x = c->in[0], *all = weft_all_gather(x, (int)c->i[0], NULL);
+    if (!strcmp(c->op, "all_gather")) return weft_sum(weft_square(all), 1, c->i, true);
+    all = weft_mul(all, weft_amax(x, 1, c->i, true));
+    return weft_reduce_scatter(all, (int)c->i[0], (weft_over_ranks)c->i[1], NULL);
+}
+
 static weft_value *shapes(call *c) {
     const int64_t *i = c->i;
     const int64_t *axes = c->n_i > 1 ? i + 1 : NULL; /* all of them */
@@ -212,6 +223,10 @@ static weft_value *shapes(call *c) {
     if (!strcmp(c->op, "var")) return weft_var(x, c->r[0], c->n_i - 1, axes, i[0]);
     if (!strcmp(c->op, "std")) return weft_std(x, c->r[0], c->n_i - 1, axes, i[0]);
     if (!strcmp(c->op, "vector_norm")) return weft_vector_norm(x, c->r[0], c->n_i - 1, axes, i[0]);
+    if (!strcmp(c->op, "all_reduce")) return weft_all_reduce(x, (weft_over_ranks)i[0], NULL);
+    if (!strcmp(c->op, "broadcast")) return weft_broadcast(x, (int)i[0], NULL);
+    if (!strcmp(c->op, "all_gather") || !strcmp(c->op, "reduce_scatter")) return gathered(c);
+    if (!strcmp(c->op, "rank_rows")) return weft_rank_rows(x, NULL);
     if (!strcmp(c->op, "cumsum")) return weft_cumsum(x, (int)i[0]);
     if (!strcmp(c->op, "cumprod")) return weft_cumprod(x, (int)i[0]);
     if (!strcmp(c->op, "max") || !strcmp(c->op, "min")) return extreme(c);
