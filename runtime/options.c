@@ -29,7 +29,7 @@ static weft_status check_model(const weft_model *m, weft_error *error) {
 
 /* A batch other than the model's can only be bound to axes that are WEFT_BATCH. */
 static weft_status check_batch(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    if (o->batch && o->batch != m->batch && !model_names_batch(m))
+    if (o->batch && o->batch != m->batch && !m->names_batch)
         return error_set(
             error, WEFT_ARGUMENT,
             "compile: batch %jd: no axis of the model is WEFT_BATCH, so its shapes fix the batch size",

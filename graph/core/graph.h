@@ -187,6 +187,7 @@ struct weft_model {
     int64_t batch;    /* the size that WEFT_BATCH stands for */
     bool is_bound;    /* a copy of the compiler's: no other batch or world will be bound */
     int world, rank;  /* of the plan that the model is a copy for; 1 and 0 while it is built */
+    bool names_batch; /* a node has WEFT_BATCH among its attributes */
     bool needs_world; /* a shape in it depends on the world: its text says both */
     weft_graph *graphs, **graphs_end;
     weft_variable *variables, **variables_end;
@@ -385,8 +386,6 @@ weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *
 /* Whether all nodes and variables come from builders, so that the model can be replayed and saved; false for
  * a model read from a plan's dump, which holds nodes made by passes. */
 bool model_is_as_built(const weft_model *m);
-/* Whether any axis of the model is WEFT_BATCH (graph/core/replay.c). */
-bool model_names_batch(const weft_model *m);
 /* Whether the model is being built with a batch of 1 that the compiler may replace: a rule that only a batch
  * of 1 breaks is then left to the compiler. */
 bool model_awaits_batch(const weft_model *m);

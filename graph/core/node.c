@@ -103,6 +103,7 @@ static weft_node *node_store(const op_call *c) {
     }
     if (c->op->writes && c->n_out)
         n->out[0].variable = c->in[0]->variable; /* the result is the variable's value after the write */
+    g->model->names_batch |= attrs_name_batch(n->op, n->attrs);
     n->scope = scope_intern(g->model, g->scope->path);
     n->is_backward = g->building_backward;
     n->is_update = g->building_update;

@@ -24,15 +24,8 @@ bool node_replay(const weft_node *n, weft_graph *g, weft_value **map) {
     return true;
 }
 
-bool model_names_batch(const weft_model *m) {
-    for (const weft_graph *g = m->graphs; g; g = g->next)
-        for (const weft_node *n = g->first; n; n = n->next)
-            if (attrs_name_batch(n->op, n->attrs)) return true;
-    return false;
-}
-
 bool model_awaits_batch(const weft_model *m) {
-    return !m->is_bound && m->batch == 1 && model_names_batch(m);
+    return !m->is_bound && m->batch == 1 && m->names_batch;
 }
 
 bool model_is_as_built(const weft_model *m) {

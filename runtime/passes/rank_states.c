@@ -17,6 +17,7 @@ typedef struct reads {
     const weft_graph **first;  /* the first graph of the flow whose loss reads the variable */
     const weft_graph **newest; /* the last one that was looked at */
     bool *is_named;
+    bool is_together; /* the graph looked at last has ops over ranks */
 } reads;
 
 static void depend_on_batch(const weft_graph *g, unsigned char *on) {
@@ -53,7 +54,7 @@ static const weft_node *over_ranks(const weft_graph *g) {
  * a step; beside ops over ranks too, where a micro-batch is one of all ranks. */
 static const weft_graph *reader_of(const weft_node *n, const reads *r) {
     int v = n->variable->index;
-    if (r->newest[v] == n->graph && (r->on[n->in[0]->node->id] || !over_ranks(n->graph))) return n->graph;
+    if (r->newest[v] == n->graph && (r->on[n->in[0]->node->id] || !r->is_together)) return n->graph;
     return r->on[n->in[0]->node->id] ? r->first[v] : NULL;
 }
 
@@ -84,6 +85,7 @@ typedef struct found {
 static void add_found(const weft_graph *g, reads *r, found *f) {
     losses_read(g, r);
     depend_on_batch(g, r->on);
+    r->is_together = over_ranks(g) != NULL;
     for (const weft_node *n = g->first; n; n = n->next) {
         const weft_graph *reader = n->op == &weft_op_assign ? reader_of(n, r) : NULL;
         if (!reader || r->is_named[n->variable->index]) continue; /* each use of a layer may renew it */

@@ -109,21 +109,12 @@ weft_compile_options tool_compile_options(const options *o) {
     return c;
 }
 
-/* Does any shape of the model depend on the batch size? If not, files may have batches of another size, and
- * feed.c checks only that they fit. */
-static bool has_batch(const weft_model *m) {
-    for (const weft_graph *g = m->graphs; g; g = g->next)
-        for (const weft_node *n = g->first; n; n = n->next)
-            if (attrs_name_batch(n->op, n->attrs)) return true;
-    return false;
-}
-
 /* What a plan of this model is compiled with. */
 static weft_compile_options options_for(const weft_model *m, const options *o, const char *graph) {
     weft_compile_options c = tool_compile_options(o);
     c.graph = graph;
     c.flow = graph && !o->flow ? NULL : tool_flow(m, o);
-    if (o->data.n && !has_batch(m)) c.batch = 0;
+    if (o->data.n && !m->names_batch) c.batch = 0;
     return c;
 }
 
