@@ -38,12 +38,18 @@ bool model_is_as_built(const weft_model *m) {
     return true;
 }
 
-/* Adds to the error of a call that fits at the batch of building, and not at this one, how a program writes
- * lengths that follow the batch. */
+/* Adds to the error of a call that fits at the batch and the one rank of building, and not at these, how a
+ * program writes lengths that follow them. */
 static void *batch_misfit(const weft_model *from, weft_model *model) {
     char what[sizeof model->error.text];
-    if (model->error.status != WEFT_SHAPE || model->batch == from->batch) return NULL;
+    if (model->error.status != WEFT_SHAPE) return NULL;
     memcpy(what, model->error.text, sizeof what);
+    if (model->needs_world)
+        error_set(&model->error, WEFT_SHAPE,
+                  "%s; it fits the one rank that the model was built for, but not %d: in shapes write -1 "
+                  "for what a gather makes longer; the places of a rank's rows are weft_rank_rows",
+                  what, model->world);
+    if (model->batch == from->batch || model->needs_world) return NULL;
     error_set(&model->error, WEFT_SHAPE,
               "%s; it fits the batch of %jd that the model was built with, but not %jd: in shapes write -1 "
               "or WEFT_BATCH for what follows the batch, not a number from weft_dim",

@@ -192,8 +192,8 @@ WEFT_API weft_status weft_model_set_precision(weft_model *model, const char *pat
 WEFT_API weft_value *weft_input(weft_graph *graph, const char *name, weft_dtype dtype, int ndim,
                                 const int64_t *shape);
 
-/** Makes `value` fetchable under `name`, which must be unique in the graph. Training logs the scalars whose
- * names end with "loss" or "accuracy". */
+/** Makes `value` fetchable under `name`, which must be unique in the graph. Training reports each
+ * output of one number as a metric. */
 WEFT_API void weft_output(weft_value *value, const char *name);
 
 /** How a parameter or state gets its first value. Random values depend on the model's seed and the path

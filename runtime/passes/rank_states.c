@@ -102,16 +102,21 @@ static void add_found(const weft_graph *g, reads *r, found *f) {
 static bool note_over_ranks(weft_plan *plan) {
     const weft_node *n = NULL;
     char text[600], where[200] = "";
-    int world = plan->options.world;
+    int world = plan->options.world, micros = plan->accumulate_most;
     for (int i = 0; i < plan->n_flow && !n; i++)
         n = over_ranks(graph_find(plan->source, plan->flow[i].graph));
     if (!n) return true;
     if (n->file) snprintf(where, sizeof where, " (%.150s:%d)", n->file, n->line);
-    snprintf(
-        text, sizeof text,
-        "differs from one rank: %s in %.100s%s sees a micro-batch of each rank: %d ranks train as one rank "
-        "with %d times the batch, not with %d micro-batches",
-        n->op->name, n->graph->name, where, world, world, world);
+    if (world == 1)
+        snprintf(text, sizeof text,
+                 "%s in %.100s%s sees one micro-batch: a step of %d is not one of %d times the batch",
+                 n->op->name, n->graph->name, where, micros, micros);
+    else
+        snprintf(
+            text, sizeof text,
+            "differs from one rank: %s in %.100s%s sees a micro-batch of each rank: %d ranks train as one "
+            "rank with %d times the batch, not with %d micro-batches",
+            n->op->name, n->graph->name, where, world, world, world);
     return plan_add_note(plan, text);
 }
 
@@ -120,8 +125,9 @@ bool rank_states_note(weft_plan *plan) {
     int world = plan->options.world;
     reads r;
     found f = {0};
+    if ((world > 1 || plan->accumulate_most > 1) && !note_over_ranks(plan)) return false;
     if (world < 2) return true;
-    if (!reads_open(plan, &r) || !note_over_ranks(plan)) return false;
+    if (!reads_open(plan, &r)) return false;
     for (int i = 0; i < plan->n_flow; i++) add_found(graph_find(plan->source, plan->flow[i].graph), &r, &f);
     if (!f.count) return true;
     if (f.count > NAMED) snprintf(more, sizeof more, " and %d more", f.count - NAMED);

@@ -23,7 +23,8 @@ static weft_model *build(void) {
     weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){2, 3}), *loss = x;
     WEFT_SCOPE(x, "net") {
         weft_value *y = weft_linear(x, 4, "fc", NULL), *z = weft_linear(x, 4, "other", NULL);
-        weft_value *scale = weft_parameter(x, "scale", 0, NULL, (weft_init){WEFT_INIT_CONSTANT, 14.3});
+        const weft_init start = {WEFT_INIT_CONSTANT, 2.66}; /* log(1 / 0.07) */
+        weft_value *scale = weft_parameter(x, "log_scale", 0, NULL, start);
         loss = weft_add(mean_square(y, 0), clip_loss(y, z, scale));
     }
     weft_minimize(loss, "net", &(weft_optimizer){.type = "sgd"});

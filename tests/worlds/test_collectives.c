@@ -112,6 +112,17 @@ TEST(one_rank_has_nothing_to_send) {
     weft_model_free(m);
 }
 
+TEST(micro_batches_of_one_rank_are_not_one_batch) {
+    weft_model *m = over_ranks_model();
+    weft_error error = {0};
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.accumulate = 3}, &error);
+    const char *note = plan ? weft_plan_note(plan, 0) : NULL;
+    CHECK_SAYS(note != NULL, "%s", error.text);
+    if (note) CHECK_HOLDS(note, "sees one micro-batch: a step of 3 is not one of 3 times the batch");
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
 TEST(the_plans_of_all_ranks_fit_together_and_say_that_they_differ_from_one) {
     weft_model *m = over_ranks_model();
     weft_plan *plans[3] = {0};
@@ -252,7 +263,7 @@ TEST(what_does_not_fit_the_ranks_is_one_error) {
     check_refused(whole_mean, WEFT_I64, 2, "integers have no mean");
     check_refused(no_root, WEFT_F32, 3, "root 3 is not a place in a group of 3 ranks");
     check_refused(below_root, WEFT_F32, 2, "root");
-    check_refused(fixed, WEFT_F32, 2, "reshape");
+    check_refused(fixed, WEFT_F32, 2, "not 2: in shapes write -1 for what a gather makes longer");
     CHECK(!weft_all_reduce(NULL, WEFT_RANKS_SUM, NULL) && !weft_all_gather(NULL, 0, NULL));
     CHECK(!weft_reduce_scatter(NULL, 0, WEFT_RANKS_SUM, NULL) && !weft_broadcast(NULL, 0, NULL));
     CHECK(!weft_rank(NULL, NULL) && !weft_world(NULL, NULL));
@@ -261,6 +272,7 @@ TEST(what_does_not_fit_the_ranks_is_one_error) {
 SUITE("collectives",
       {T(ops_over_ranks_give_what_loops_over_ranks_give), T(ops_over_ranks_know_their_process_group),
        T(ranks_that_share_a_batch_train_as_one_with_the_whole), T(one_rank_has_nothing_to_send),
+       T(micro_batches_of_one_rank_are_not_one_batch),
        T(the_plans_of_all_ranks_fit_together_and_say_that_they_differ_from_one),
        T(a_model_with_ops_over_ranks_is_saved_and_read), T(a_validation_refuses_ops_over_several_ranks),
        T(what_does_not_fit_the_ranks_is_one_error)})
