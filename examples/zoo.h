@@ -28,7 +28,7 @@ typedef struct zoo_entry {
     bool takes_pictures;    /* it has inputs of zoo_image and zoo_label */
 } zoo_entry;
 
-enum { ZOO_MODELS = 22 };
+enum { ZOO_MODELS = 23 };
 extern const zoo_entry zoo_models[ZOO_MODELS];
 
 /* Input "image" u8[B,28,28] as f32[B,1,28,28]: (pixel / 255 - mean) / deviation. */
@@ -101,6 +101,7 @@ void zoo_simclr(weft_model *m, const zoo_options *o);
 void zoo_moco(weft_model *m, const zoo_options *o); /* graphs key, train and predict */
 void zoo_dino(weft_model *m, const zoo_options *o); /* graphs teacher, train and predict */
 void zoo_moe(weft_model *m, const zoo_options *o);
+void zoo_cyclegan(weft_model *m, const zoo_options *o);
 void zoo_lstm_char(weft_model *m, const zoo_options *o);     /* zoo_lstm.c */
 void zoo_convnet_twice(weft_model *m, const zoo_options *o); /* zoo_twice.c: graphs plain and augmented */
 

@@ -182,6 +182,8 @@ const zoo_entry zoo_models[ZOO_MODELS] = {
     {"dino", 32, zoo_dino, "DINO: a small ViT on two global and four local crops: graphs teacher and train"},
     {"moe", 16, zoo_moe,
      "a GPT of 4 layers with 8 experts each, top-2 with a capacity, 64 characters, AdamW"},
+    {"cyclegan", 1, zoo_cyclegan,
+     "CycleGAN between two kinds of 64x64 images, named as pytorch-CycleGAN's: two optimizers in train"},
     {"convnet_twice", 128, zoo_convnet_twice,
      "a classifier of 28x28 images trained twice on a batch: graphs plain and augmented"},
 };

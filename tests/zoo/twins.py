@@ -632,6 +632,71 @@ class Moe(nn.Module):
         return {"loss": words + router, "router_loss": router}
 
 
+def cycle_generator(wide=8, blocks=6):
+    """pytorch-CycleGAN's resnet_6blocks and, below, its basic discriminator, with instance norm and no dropout."""
+    layers, norm = [nn.ReflectionPad2d(3), nn.Conv2d(3, wide, 7), nn.InstanceNorm2d(wide), nn.ReLU()], nn.InstanceNorm2d
+    for a, b in ((wide, 2 * wide), (2 * wide, 4 * wide)):
+        layers += [nn.Conv2d(a, b, 3, 2, 1), norm(b), nn.ReLU()]
+    layers += [CycleBlock(4 * wide) for _ in range(blocks)]
+    for a, b in ((4 * wide, 2 * wide), (2 * wide, wide)):
+        layers += [nn.ConvTranspose2d(a, b, 3, 2, 1, 1), norm(b), nn.ReLU()]
+    return children(model=nn.Sequential(*layers, nn.ReflectionPad2d(3), nn.Conv2d(wide, 3, 7), nn.Tanh()))
+
+
+class CycleBlock(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        half = lambda: [nn.ReflectionPad2d(1), nn.Conv2d(d, d, 3), nn.InstanceNorm2d(d)]
+        self.conv_block = nn.Sequential(*half(), nn.ReLU(), *half())
+
+    def forward(self, x):
+        return x + self.conv_block(x)
+
+
+def cycle_discriminator(wide=8):
+    layers = [nn.Conv2d(3, wide, 4, 2, 1), nn.LeakyReLU(0.2)]
+    for a, b, stride in ((wide, 2 * wide, 2), (2 * wide, 4 * wide, 2), (4 * wide, 8 * wide, 1)):
+        layers += [nn.Conv2d(a, b, 4, stride, 1), nn.InstanceNorm2d(b), nn.LeakyReLU(0.2)]
+    return children(model=nn.Sequential(*layers, nn.Conv2d(8 * wide, 1, 4, 1, 1)))
+
+
+class CycleGan(nn.Module):
+    """In the order of pytorch-CycleGAN's optimize_parameters(): the generators' step, then the discriminators'
+    on the images that were made before it."""
+
+    def __init__(self):
+        super().__init__()
+        self.G_A, self.G_B = cycle_generator(), cycle_generator()
+        self.D_A, self.D_B = cycle_discriminator(), cycle_discriminator()
+        adam = dict(lr=2e-7, betas=(0.5, 0.999), **PLAIN)
+        self.makers = torch.optim.Adam([*self.G_A.parameters(), *self.G_B.parameters()], **adam)
+        self.judges = torch.optim.Adam([*self.D_A.parameters(), *self.D_B.parameters()], **adam)
+
+    def optimizers(self):
+        return {"train": None}  # it takes its steps itself
+
+    def train_graph(self, step):
+        a, b = step.floats("a", 2, 3, 64, 64), step.floats("b", 2, 3, 64, 64)
+        g_a, g_b, d_a, d_b = self.G_A.model, self.G_B.model, self.D_A.model, self.D_B.model
+        miss = lambda answer, target: F.mse_loss(answer, torch.full_like(answer, target))
+        fake_b, fake_a = g_a(a), g_b(b)
+        cycle = F.l1_loss(g_b(fake_b), a) + F.l1_loss(g_a(fake_a), b)
+        identity = F.l1_loss(g_a(b), b) + F.l1_loss(g_b(a), a)
+        g_loss = miss(d_a(fake_b), 1.0) + miss(d_b(fake_a), 1.0) + 10 * cycle + 5 * identity
+        self.makers.zero_grad()
+        g_loss.backward()
+        self.makers.step()
+
+        d_loss = 0
+        self.judges.zero_grad()
+        for d, real, fake in ((d_a, b, fake_b), (d_b, a, fake_a)):
+            loss = (miss(d(real), 1.0) + miss(d(fake.detach()), 0.0)) / 2
+            loss.backward()
+            d_loss = d_loss + loss
+        self.judges.step()
+        return {"g_loss": g_loss, "cycle_loss": cycle, "identity_loss": identity, "d_loss": d_loss}
+
+
 TWINS = {"vae": VAE, "wgan_gp": WganGp, "mobilenet_v2": MobileNetV2, "vit_tiny": ViTTiny, "bert_tiny": BertTiny,
          "lstm_char": LstmChar, "llama_tiny": LlamaTiny, "unet_ddpm": UNetDdpm, "byol": Byol,
-         "simclr": SimClr, "moco": Moco, "dino": Dino, "moe": Moe}
+         "simclr": SimClr, "moco": Moco, "dino": Dino, "moe": Moe, "cyclegan": CycleGan}
