@@ -235,7 +235,13 @@ static weft_status open_sweep(weft_trainer *t, sweep *s, const weft_dataset *dat
                         .env = t->env,
                         .checks = t->options.check,
                         .no_capture = t->options.no_capture};
-    return sweep_open(s, t->model, &t->options.compile, &of, error);
+    weft_status status = sweep_open(s, t->model, &t->options.compile, &of, error);
+    const char *op = status ? NULL : weft_plan_over_ranks(s->plan[0], graph);
+    if (op)
+        trainer_log(t,
+                    "graph %s has %s: its numbers are of each batch by itself, so they depend on the batch",
+                    graph, op);
+    return status;
 }
 
 static weft_status open_evaluations(weft_trainer *t, weft_error *error) {
