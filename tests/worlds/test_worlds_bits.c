@@ -173,6 +173,13 @@ TEST(convnet_trains_to_the_same_bits_in_any_world) {
     check_model(&(zoo_case){"convnet", {SIZES, .batch = 2, .narrow = 4}, "*conv2/*"}, 3);
 }
 
+/* Two optimizers in one graph, which runs each network three times. */
+TEST(cyclegan_trains_to_the_same_bits_in_some_worlds) {
+    const zoo_case c = {"cyclegan", {.batch = 1, .narrow = 16}, "G_A/model/12"};
+    for (int i = 0; i < SETTINGS; i += 5)
+        if (!test_is_quick() || i == 15) check_setting(&c, &settings[i], i);
+}
+
 /* Choices of experts, their queues and what they drop are integers: equal in any world, in bf16 too. */
 TEST(experts_train_to_the_same_bits_in_bf16_with_zero_2) {
     static const setting adamw = {.world = 2, .accumulate = 2, .zero = 2, .kind = ADAMW, .clip = CLIPPED};
@@ -193,5 +200,5 @@ TEST(experts_train_to_the_same_bits_in_bf16_with_zero_2) {
 SUITE("bits of worlds",
       {T(any_two_settings_meet), T(mlp_trains_to_the_same_bits_in_any_world),
        T(gpt_trains_to_the_same_bits_in_any_world), T(dcgan28_trains_to_the_same_bits_in_any_world),
-       T(convnet_trains_to_the_same_bits_in_any_world),
+       T(convnet_trains_to_the_same_bits_in_any_world), T(cyclegan_trains_to_the_same_bits_in_some_worlds),
        T(experts_train_to_the_same_bits_in_bf16_with_zero_2)})
