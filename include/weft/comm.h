@@ -299,8 +299,9 @@ WEFT_API weft_comm *weft_comm_ucx(const weft_launch *launch, const weft_comm_opt
                                   weft_error *error);
 
 /** Ranks that are all on one machine, without MPI or UCX: over Unix sockets, and most data through shared
- * memory. They meet at launch->address and port as those of weft_comm_ucx() do, token and all. `launch` NULL: what
- * weft_launch_read() finds; a world of one is weft_comm_self(). NULL on failure; WEFT_UNSUPPORTED when ranks are on several machines. weft_comm_abort() as with UCX. */
+ * memory. They meet at launch->address and port as those of weft_comm_ucx() do, token and all. `launch`
+ * NULL: what weft_launch_read() finds; a world of one is weft_comm_self(). NULL on failure;
+ * WEFT_UNSUPPORTED when ranks are on several machines. weft_comm_abort() as with UCX. */
 WEFT_API weft_comm *weft_comm_local(const weft_launch *launch, const weft_comm_options *options,
                                     weft_error *error);
 
