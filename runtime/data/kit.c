@@ -127,8 +127,9 @@ void kit_drop(kit_arena *a, void *block) {
 }
 
 void *kit_grow(kit_arena *a, void *array, size_t least, size_t width) {
-    size_t bytes = array ? head_of(array)->bytes : 0, room = bytes ? bytes / width : 16;
+    size_t bytes = array ? head_of(array)->bytes : 0, room = bytes / width;
     if (array && least <= room) return array;
+    if (!room) room = 16;
     while (room < least && kit_mul(&room, room, 2)) {
     }
     void *to = room < least ? NULL : kit_take(a, room, width);

@@ -27,6 +27,8 @@ weft_evaluator measure_new(const measure *with, const char *first, const char *s
 /* Element i of a tensor of a type that is_real or is_whole. */
 double read_real(const weft_view *r, int64_t i);
 int64_t read_whole(const weft_view *r, int64_t i);
+/* Both have real numbers, a row for each sample, and one shape. */
+weft_status check_pair(const weft_view *reads, int64_t rows, weft_error *error);
 bool is_real(const weft_view *r);  /* f32, f64 */
 bool is_whole(const weft_view *r); /* u8, i32, i64 */
 int64_t read_elements(const weft_view *r);

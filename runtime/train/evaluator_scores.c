@@ -53,16 +53,16 @@ static double ratio(double part, double of) {
     return of > 0 ? part / of : 0;
 }
 
-static weft_status open_scores(void *self, int64_t rows, const weft_view *reads, int64_t *counts,
-                               int64_t *sums, weft_error *error) {
+static weft_status open_scores(void *self, int64_t rows, const weft_view *reads, weft_tally_size *keeps,
+                               weft_error *error) {
     enum { MOST = 4096 /* classes of a matrix */ };
     const measure *m = self;
     if (check_shapes(rows, reads, error)) return error->status;
     int64_t c = classes_of(&reads[0]);
     if (m->k > c) return kit_fail(error, WEFT_ARGUMENT, "the top %d of %jd classes", m->k, c);
     if (!m->counts && c > MOST) return kit_fail(error, WEFT_UNSUPPORTED, "%jd classes, at most %d", c, MOST);
-    *counts = m->counts ? m->counts : c * (c + 1);
-    *sums = m->sums;
+    keeps->counts = m->counts ? m->counts : c * (c + 1);
+    keeps->sums = m->sums;
     return WEFT_OK;
 }
 
@@ -192,10 +192,10 @@ static void note_perplexity(const measure *m, const weft_view *reads, int64_t e,
 }
 
 /* Of values that the graph gives itself. */
-static weft_status open_surprises(void *self, int64_t rows, const weft_view *reads, int64_t *counts,
-                                  int64_t *sums, weft_error *error) {
+static weft_status open_surprises(void *self, int64_t rows, const weft_view *reads, weft_tally_size *keeps,
+                                  weft_error *error) {
     tensor t = read_type(&reads[0]);
-    *counts = *sums = 1;
+    keeps->counts = keeps->sums = 1;
     if (is_real(&reads[0])) return WEFT_OK;
     return kit_fail(error, WEFT_SHAPE, "%s is %s, and must be f32 or f64", reads[0].name, TENSOR(&t));
 }

@@ -62,9 +62,9 @@ static weft_status check_rows(const weft_view *r, int64_t rows, weft_error *erro
 }
 
 /* One count, the samples or elements, and one sum. */
-static weft_status open_mean(void *self, int64_t rows, const weft_view *reads, int64_t *counts, int64_t *sums,
+static weft_status open_mean(void *self, int64_t rows, const weft_view *reads, weft_tally_size *keeps,
                              weft_error *error) {
-    *counts = *sums = 1;
+    keeps->counts = keeps->sums = 1;
     return check_rows(&reads[0], rows, error);
 }
 
@@ -98,16 +98,20 @@ weft_evaluator weft_evaluator_mean(const char *name, const char *output) {
 
 /* ---- differences ---- */
 
-static weft_status open_difference(void *self, int64_t rows, const weft_view *reads, int64_t *counts,
-                                   int64_t *sums, weft_error *error) {
+weft_status check_pair(const weft_view *reads, int64_t rows, weft_error *error) {
     tensor a = read_type(&reads[0]), b = read_type(&reads[1]);
-    *counts = *sums = 1;
     weft_status status = check_rows(&reads[0], rows, error);
     if (!status) status = check_rows(&reads[1], rows, error);
     if (status || (a.ndim == b.ndim && memcmp(a.shape, b.shape, (size_t)a.ndim * sizeof *a.shape) == 0))
         return status;
     return kit_fail(error, WEFT_SHAPE, "%s is %s, and %s is %s: they must have one shape", reads[0].name,
                     TENSOR(&a), reads[1].name, TENSOR(&b));
+}
+
+static weft_status open_difference(void *self, int64_t rows, const weft_view *reads, weft_tally_size *keeps,
+                                   weft_error *error) {
+    keeps->counts = keeps->sums = 1;
+    return check_pair(reads, rows, error);
 }
 
 /* The squared error of element i. */

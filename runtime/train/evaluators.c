@@ -56,26 +56,27 @@ static weft_status find_read(measure_reads *into, int k, const weft_plan *plan, 
     return is_output ? bound_fetch(r, &p, &into->reads[k].data, error) : WEFT_OK;
 }
 
-/* Its counts and sums; for the smaller batch they must be as many. */
-static weft_status keep(weft_tally *t, int which, const weft_evaluator *e, int64_t counts, int64_t sums,
+/* Its tally; for the smaller batch it must be as large. */
+static weft_status keep(weft_tally *t, int which, const weft_evaluator *e, const weft_tally_size *size,
                         const weft_env *env, weft_error *error) {
-    if (!which) return tally_open(t, e->name, counts, sums, env, error);
-    if (counts == t->n_counts && sums == t->n_sums) return WEFT_OK;
-    return kit_fail(error, WEFT_SHAPE, "it keeps other counts and sums for the last, smaller batch");
+    if (!which) return tally_open(t, e->name, size, env, error);
+    if (size->counts == t->n_counts && size->sums == t->n_sums && size->width == t->width) return WEFT_OK;
+    return kit_fail(error, WEFT_SHAPE,
+                    "it keeps other counts, sums or widths of rows for the last, smaller batch");
 }
 
 static weft_status bind_one(measures *m, int which, int i, const weft_plan *plan, bound *r, int64_t rows,
                             weft_error *error) {
     const weft_evaluator *e = &m->list[i];
     measure_reads *reads = &m->reads[which][i];
-    int64_t counts = 0, sums = 0;
+    weft_tally_size size = {0};
     for (int k = 0; k < reads_of(e); k++)
         if (find_read(reads, k, plan, r, e->reads[k], error)) return error->status;
     weft_view shapes[WEFT_MAX_READS];
     memcpy(shapes, reads->reads, sizeof shapes);
     for (int k = 0; k < WEFT_MAX_READS; k++) shapes[k].data = NULL;
-    weft_status status = e->open(e->self, rows, shapes, &counts, &sums, error);
-    return status ? status : keep(&m->tallies[i], which, e, counts, sums, &m->memory.env, error);
+    weft_status status = e->open(e->self, rows, shapes, &size, error);
+    return status ? status : keep(&m->tallies[i], which, e, &size, &m->memory.env, error);
 }
 
 weft_status measures_bind(measures *m, int which, const weft_plan *plan, bound *r, int64_t rows,
@@ -133,8 +134,10 @@ weft_status measures_report(measures *m, weft_comm *comm, weft_metrics *out, wef
         const weft_evaluator *e = &m->list[i];
         weft_tally *t = &m->tallies[i];
         weft_error own = {0};
-        if (tally_merge(t, comm, error) || told(e, t, e->report(e->self, t, &own), &own, error))
-            return error->status;
+        weft_status status = tally_merge(t, comm, error);
+        if (!status) status = told(e, t, e->report(e->self, t, &own), &own, error);
+        rows_drop(t);
+        if (status) return status;
     }
     return m->n ? append(m, out, error) : WEFT_OK;
 }

@@ -1,4 +1,4 @@
-/* tally.c - counts and sums of an evaluator, and what it reports.
+/* tally.c - counts and sums of an evaluator, and what it reports; tally_rows.c has its rows.
  *
  * A sum has all its bits: it is an integer in units of 2^-1074, the smallest double, as digits of 32 bits
  * (R. Neal, Fast Exact Summation Using Small and Large Superaccumulators, 2015). So it does not depend on the
@@ -107,15 +107,21 @@ void weft_tally_report(weft_tally *t, const char *part, double value) {
 
 /* ---- what the trainer does with it ---- */
 
-weft_status tally_open(weft_tally *t, const char *name, int64_t counts, int64_t sums, const weft_env *env,
+weft_status tally_open(weft_tally *t, const char *name, const weft_tally_size *size, const weft_env *env,
                        weft_error *error) {
+    size_t bytes;
     *t = (weft_tally){.memory = kit_arena_of(env), .name = name};
-    if (counts < 0 || sums < 0) return kit_fail(error, WEFT_ARGUMENT, "negative numbers of counts or sums");
-    t->counts = kit_take(&t->memory, counts, sizeof *t->counts);
-    t->sums = kit_take(&t->memory, sums, sizeof *t->sums);
-    if (t->memory.is_out) return kit_no_memory(error, "trainer");
-    t->n_counts = counts;
-    t->n_sums = sums;
+    if (weft_reserved_check(size->reserved, sizeof size->reserved, "weft_tally_size", error))
+        return error->status;
+    if (size->counts < 0 || size->sums < 0 || size->width < 0)
+        return kit_fail(error, WEFT_ARGUMENT, "negative numbers of counts, sums or numbers in a row");
+    t->counts = kit_take(&t->memory, size->counts, sizeof *t->counts);
+    t->sums = kit_take(&t->memory, size->sums, sizeof *t->sums);
+    if (t->memory.is_out || !kit_mul(&bytes, size->width, sizeof *t->rows))
+        return kit_no_memory(error, "trainer");
+    t->n_counts = size->counts;
+    t->n_sums = size->sums;
+    t->width = size->width;
     return WEFT_OK;
 }
 
@@ -123,6 +129,7 @@ void tally_clear(weft_tally *t) {
     memset(t->counts, 0, (size_t)t->n_counts * sizeof *t->counts);
     memset(t->sums, 0, (size_t)t->n_sums * sizeof *t->sums);
     t->n_reports = 0;
+    rows_drop(t);
 }
 
 /* Moves the numbers of a tally into `list`, or those of the list into it. */
@@ -147,14 +154,23 @@ static void pack(weft_tally *t, double *list, bool is_back) {
     }
 }
 
-weft_status tally_merge(weft_tally *t, weft_comm *comm, weft_error *error) {
-    if (!comm || comm->world < 2) return WEFT_OK;
+/* One sum for all: the numbers of the tally, then how many rows each rank has. */
+static weft_status over_ranks(weft_tally *t, weft_comm *comm, weft_error *error) {
     size_t n = (size_t)t->n_counts + (size_t)t->n_sums * (EXACT_DIGITS + 3);
-    double *list = kit_take(&t->memory, n, sizeof *list);
+    size_t ranks = t->width ? (size_t)comm->world : 0;
+    double *list = kit_take(&t->memory, n + ranks, sizeof *list);
     if (!list) return kit_no_memory(error, "trainer");
     pack(t, list, false);
-    weft_status status = ranks_sum(&t->memory.env, comm, n, list, error);
+    if (ranks) list[n + (size_t)comm->rank] = (double)t->n_rows;
+    weft_status status = ranks_sum(&t->memory.env, comm, n + ranks, list, error);
     if (!status) pack(t, list, true);
+    if (!status && ranks) status = rows_gather(t, comm, list + n, error);
     kit_drop(&t->memory, list);
+    return status;
+}
+
+weft_status tally_merge(weft_tally *t, weft_comm *comm, weft_error *error) {
+    weft_status status = comm && comm->world > 1 ? over_ranks(t, comm, error) : WEFT_OK;
+    if (!status) rows_sort(t);
     return status;
 }

@@ -4,7 +4,8 @@
  *     fed.c       numbers for inputs without a batch axis
  *     feed.c      batches of a data set, and graphs whose inputs are bound to them
  *     metrics.c   numbers by name: sums over runs, means over ranks
- *     tally.c     what an evaluator counts and sums up; evaluators.c calls them with batches;
+ *     tally.c     what an evaluator counts and sums up, tally_rows.c the rows that it keeps; evaluators.c
+ *                 calls them with batches;
  *                 evaluator_*.c are some
  *     sweep.c     every sample of a data set once through an evaluation graph
  *     hooks.c     calls hooks; runtime/hooks has Weft's
@@ -197,16 +198,29 @@ struct weft_tally {
     int64_t n_counts, n_sums;
     double *counts; /* [n_counts]: whole numbers */
     exact *sums;    /* [n_sums] */
+    int64_t n_rows, width;
+    double *rows; /* [n_rows,width]; NULL: there is no room yet */
     int n_reports;
     report *reports;  /* [n_reports] */
     weft_error error; /* what a call could not do */
 };
 
-weft_status tally_open(weft_tally *t, const char *name, int64_t counts, int64_t sums, const weft_env *env,
+weft_status tally_open(weft_tally *t, const char *name, const weft_tally_size *size, const weft_env *env,
                        weft_error *error);
 void tally_clear(weft_tally *t);
 /* Makes it that of all ranks. Collective. */
 weft_status tally_merge(weft_tally *t, weft_comm *comm, weft_error *error);
+
+/* ---- tally_rows.c ---- */
+
+/* Room for one more row, which the caller fills. NULL: the tally has the error. */
+double *rows_add(weft_tally *t);
+/* This rank's rows become those of all, one rank after the other: rank r has rows_of[r]. Collective. */
+weft_status rows_gather(weft_tally *t, weft_comm *comm, const double *rows_of, weft_error *error);
+/* Sorts them by all their bits. */
+void rows_sort(weft_tally *t);
+/* Gives their memory back. */
+void rows_drop(weft_tally *t);
 
 /* ---- evaluators.c ---- */
 

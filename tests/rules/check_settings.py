@@ -61,6 +61,7 @@ ELSEWHERE = {
     "weft_dataset": "by position there",
     "weft_hook": "by position there",
     "weft_evaluator": "functions, all needed: test_evaluators.c: what_does_not_fit_is_refused",
+    "weft_tally_size": "test_evaluator_rows.c: what_does_not_fit_is_refused; test_evaluators.c has counts and sums",
     "weft_view": "written by the library",
     "weft_early_stop": "test_hooks.c: a_metric_that_no_longer_improves_stops_all_ranks_at_once, wrong_hooks_are_refused",
     "weft_samples": "test_hook_pictures.c: samples_are_drawn_into_files_and_events; test_hooks.c: wrong_hooks_are_refused",

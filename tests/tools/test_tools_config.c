@@ -303,6 +303,9 @@ TEST(the_best_weights_are_kept_and_a_run_stops_early) {
             "--best=ssim: whether higher or lower is better is not known: write ssim:max or ssim:min");
     refuses(run(MLP DATA VALIDATED " --metric mean:output=loss --best accuracy_loss -o k --print-config"),
             "not known");
+    ends(run(MLP DATA VALIDATED " --metric recall_at:output=logits,target=logits --metric auc --best auc "
+                                "--early-stop recall_at_1 -o k --print-config"),
+         0); /* both grow */
 }
 
 /* Before the first step, and before a direction is asked for. */
@@ -427,9 +430,9 @@ TEST(numbers_and_pictures_of_a_run_stand_in_a_file) {
     refuses(run(GAN "--samples no/shown.png"), "no/shown-100000000.png: cannot be written");
     refuses(run(MLP DATA " --samples shown.png:output=class"), "a PNG needs [N,H,W] or [N,C,H,W]");
     refuses(run(GAN "--curves c.jpg"), ".svg");
-    refuses(
-        run(MLP DATA VALIDATED " --metric f1 --work-dir never"),
-        "--metric=f1: there is no metric 'f1'; there are accuracy, confusion, perplexity, mean, mse, psnr");
+    refuses(run(MLP DATA VALIDATED " --metric f1 --work-dir never"),
+            "--metric=f1: there is no metric 'f1'; there are accuracy, confusion, perplexity, auc, mean, "
+            "mse, psnr, recall_at");
     refuses(run(MLP DATA VALIDATED " --metric accuracy:topk=3 --work-dir never"),
             "there is no option 'topk': did you mean 'top'? There are top, scores, label");
     refuses(run(MLP DATA VALIDATED " --metric mse:output=logits --work-dir never"), "target=NAME is needed");

@@ -289,6 +289,61 @@ TEST(a_metric_of_eval_is_that_of_the_predictions) {
     free(labels);
 }
 
+/* A graph without parameters: column 1 of x is a score, x and y are vectors of samples. */
+static bool make_pairs(void) {
+    char path[300];
+    weft_error e = {0};
+    weft_model *m = weft_model_new("pairs");
+    weft_model_set_batch(m, 3);
+    weft_graph *g = weft_graph_new(m, "val", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 2));
+    weft_value *y = weft_input(g, "y", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 2));
+    weft_value *label = weft_input(g, "label", WEFT_U8, WEFT_SHAPE(WEFT_BATCH));
+    weft_output(weft_slice(x, 1, 1, 2), "score");
+    weft_output(weft_neg(weft_neg(x)), "logits");
+    weft_output(weft_neg(weft_neg(y)), "texts");
+    weft_output(weft_mean(weft_cast(label, WEFT_F32), WEFT_ALL, false), "ones");
+    path_of("pairs.bin", path);
+    bool is_made = CHECK_SAYS(weft_save(m, path, &e) == WEFT_OK, "%s", e.text);
+    weft_model_free(m);
+    return is_made;
+}
+
+/* The scores of scikit-learn's example, and differences of columns in the reverse order. Products with y are
+ * 1 and 8, of which samples 2 and 3 have the higher one. */
+TEST(metrics_of_all_samples_at_once) {
+    static const float x[4][2] = {{0.f, 0.1f}, {1, 0.4f}, {2, 0.35f}, {3, 0.8f}},
+                       y[4][2] = {{0, 1}, {0, 1}, {0, 8}, {0, 8}};
+    static const uint8_t label[4] = {0, 0, 1, 1};
+    const struct {
+        const char *name;
+        double value;
+    } want[] = {{"area", 0.75}, {"auc", 0}, {"recall_at_1", 0}, {"recall_at_2", 0.5}, {"back", 0.25}};
+    make_data();
+    put_npy("x.npy", "<f4", "(4, 2)", x, sizeof x);
+    put_npy("y.npy", "<f4", "(4, 2)", y, sizeof y);
+    put_npy("l.npy", "|u1", "(4,)", label, sizeof label);
+    NEED(make_pairs());
+    NEED(ends(run("graphtool eval pairs.bin --data x=x.npy --data y=y.npy --data label=l.npy --metric auc "
+                  "--metric auc:scores=score,name=area --metric recall_at:output=logits,target=texts "
+                  "--metric recall_at:output=logits,target=texts,top=2 "
+                  "--metric recall_at:output=texts,target=logits,name=back --json"),
+              0));
+    json_t *out = json_out("out");
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        double is = json_number_value(json_object_get(out, want[i].name));
+        CHECK_SAYS(json_object_get(out, want[i].name) && fabs(is - want[i].value) < 1e-9, "%s is %g, not %g",
+                   want[i].name, is, want[i].value);
+    }
+    json_decref(out);
+    refuses(run("graphtool eval pairs.bin --data x=x.npy --data y=y.npy --data label=l.npy --metric "
+                "recall_at:output=logits"),
+            "--metric=recall_at:output=logits: target=NAME is needed");
+    refuses(run("graphtool eval pairs.bin --data x=x.npy --data y=y.npy --data label=l.npy --metric "
+                "auc:scores=ones"),
+            "evaluator auc: ones is f32[], and label is u8[3]: scores are f32 or f64 [3], [3,1] or [3,2]");
+}
+
 TEST(gans_train_both_graphs_and_sample) {
     make_data();
     NEED(make_model("dcgan28"));
@@ -675,6 +730,7 @@ SUITE("tools: training", {T(a_teacher_moves_or_the_training_is_refused),
                           T(the_zoo_s_classifiers_train_on_folders_of_pictures),
                           T(graphs_that_train_are_not_evaluated),
                           T(a_metric_of_eval_is_that_of_the_predictions),
+                          T(metrics_of_all_samples_at_once),
                           T(gans_train_both_graphs_and_sample),
                           T(predictions_cover_all_data),
                           T(predictions_show_values_in_the_middle),

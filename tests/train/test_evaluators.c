@@ -284,13 +284,13 @@ typedef struct own {
     int64_t wrong_count, grows;
 } own;
 
-static weft_status own_open(void *self, int64_t rows, const weft_view *reads, int64_t *counts, int64_t *sums,
+static weft_status own_open(void *self, int64_t rows, const weft_view *reads, weft_tally_size *keeps,
                             weft_error *error) {
     own *o = self;
     (void)error;
     o->opened++;
     CHECK(!reads[0].data && reads[0].shape[0] == rows && reads[0].dtype == WEFT_I32);
-    *counts = 2 + (o->grows ? rows : 0), *sums = 1;
+    keeps->counts = 2 + (o->grows ? rows : 0), keeps->sums = 1;
     return WEFT_OK;
 }
 

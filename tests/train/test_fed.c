@@ -224,11 +224,11 @@ TEST(a_training_has_the_bits_of_a_loop_by_hand) {
 /* ---- evaluations and predictions ---- */
 
 /* The number of an input, as an evaluator reads it. */
-static weft_status open_number(void *self, int64_t rows, const weft_view *reads, int64_t *counts,
-                               int64_t *sums, weft_error *error) {
+static weft_status open_number(void *self, int64_t rows, const weft_view *reads, weft_tally_size *keeps,
+                               weft_error *error) {
     (void)self, (void)rows, (void)error;
     CHECK(reads[0].ndim == 0 && reads[0].dtype == WEFT_F32);
-    *counts = *sums = 1;
+    keeps->counts = keeps->sums = 1;
     return WEFT_OK;
 }
 

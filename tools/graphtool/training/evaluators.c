@@ -7,28 +7,39 @@
 #include <float.h>
 #include <string.h>
 
-typedef enum metric_kind { ACCURACY, CONFUSION, PERPLEXITY, MEAN, MSE, PSNR, KINDS } metric_kind;
+typedef enum metric_kind {
+    ACCURACY,
+    CONFUSION,
+    PERPLEXITY,
+    AUC,
+    MEAN,
+    MSE,
+    PSNR,
+    RECALL_AT,
+    KINDS
+} metric_kind;
 
-static const char *const kinds[KINDS + 1] = {"accuracy", "confusion", "perplexity", "mean",
-                                             "mse",      "psnr",      NULL};
+static const char *const kinds[KINDS + 1] = {"accuracy", "confusion", "perplexity", "auc", "mean",
+                                             "mse",      "psnr",      "recall_at",  NULL};
 
 #define BIT(kind) (1u << (kind))
 enum {
-    OF_CLASSES = BIT(ACCURACY) | BIT(CONFUSION) | BIT(PERPLEXITY),
-    OF_TARGETS = BIT(MSE) | BIT(PSNR),
+    OF_CLASSES = BIT(ACCURACY) | BIT(CONFUSION) | BIT(PERPLEXITY) | BIT(AUC),
+    OF_TARGETS = BIT(MSE) | BIT(PSNR) | BIT(RECALL_AT),
+    NAMED = BIT(AUC) | BIT(MEAN) | BIT(RECALL_AT),
     OF_OUTPUTS = OF_TARGETS | BIT(MEAN),
 };
 /* `uses` is the kinds that read a field. */
 #define TEXT(field, kinds)                                                                                   \
     { #field, WEFT_FIELD_TEXT, offsetof(metric, field), .uses = kinds }
 static const weft_field fields[] = {
-    {"top", WEFT_FIELD_INT, offsetof(metric, top), 1, 1000000, .uses = BIT(ACCURACY)},
+    {"top", WEFT_FIELD_INT, offsetof(metric, top), 1, 1000000, .uses = BIT(ACCURACY) | BIT(RECALL_AT)},
     TEXT(scores, OF_CLASSES),
     TEXT(label, OF_CLASSES),
     TEXT(losses, BIT(PERPLEXITY)),
     TEXT(output, OF_OUTPUTS),
     TEXT(target, OF_TARGETS),
-    TEXT(name, BIT(MEAN)),
+    TEXT(name, NAMED),
     {"range", WEFT_FIELD_REAL, offsetof(metric, range), 0, FLT_MAX, .uses = BIT(PSNR)},
 };
 #undef TEXT
@@ -82,17 +93,24 @@ static weft_evaluator make_one(const metric *m) {
         return weft_evaluator_confusion(m->scores, m->label, NULL);
     case PERPLEXITY:
         return weft_evaluator_perplexity(m->losses ? m->losses : m->scores, m->losses ? NULL : m->label);
+    case AUC:
+        return weft_evaluator_auc(m->scores, m->label);
     case MSE:
         return weft_evaluator_mse(m->output, m->target);
     case PSNR:
         return weft_evaluator_psnr(m->output, m->target, m->range);
+    case RECALL_AT:
+        return weft_evaluator_recall_at(m->output, m->target, m->top);
     default:
-        return weft_evaluator_mean(m->name ? m->name : m->output, m->output);
+        return weft_evaluator_mean(m->output, m->output);
     }
 }
 
 void evaluators_make(evaluators *e, weft_trainer_options *into) {
-    for (int i = 0; i < e->n; i++) e->list[i] = make_one(&e->metrics[i]);
+    for (int i = 0; i < e->n; i++) {
+        e->list[i] = make_one(&e->metrics[i]);
+        if (e->list[i].open && e->metrics[i].name) e->list[i].name = e->metrics[i].name;
+    }
     into->evaluators = e->list;
     into->n_evaluators = e->n;
 }

@@ -18,7 +18,7 @@ static bool has_one(const char *metric, const char *words) {
 }
 
 static direction direction_of(const char *metric) {
-    bool grows = has_one(metric, "accuracy psnr precision recall f1 iou");
+    bool grows = has_one(metric, "accuracy auc psnr precision recall f1 iou");
     if (grows == has_one(metric, "loss error perplexity mse mae")) return UNKNOWN;
     return grows ? GROWS : FALLS;
 }
