@@ -85,7 +85,7 @@ static weft_value *crop(weft_graph *g, int i) {
 }
 
 static weft_value *at(weft_value *all, int i) {
-    return weft_squeeze(weft_slice(all, 0, i, i + 1), 0);
+    return weft_reshape(weft_slice(all, 0, i, i + 1), WEFT_SHAPE(-1, weft_dim(all, 2)));
 }
 
 /* Each of the teacher's two answers against the student's to all other crops, as a mean over the pairs. */

@@ -45,15 +45,18 @@ static void *batch_misfit(const weft_model *from, weft_model *model) {
     if (model->error.status != WEFT_SHAPE) return NULL;
     memcpy(what, model->error.text, sizeof what);
     if (model->needs_world)
-        error_set(&model->error, WEFT_SHAPE,
-                  "%s; it fits the one rank that the model was built for, but not %d: in shapes write -1 "
-                  "for what a gather makes longer; the places of a rank's rows are weft_rank_rows",
-                  what, model->world);
-    if (model->batch == from->batch || model->needs_world) return NULL;
-    error_set(&model->error, WEFT_SHAPE,
-              "%s; it fits the batch of %jd that the model was built with, but not %jd: in shapes write -1 "
-              "or WEFT_BATCH for what follows the batch, not a number from weft_dim",
-              what, from->batch, model->batch);
+        error_set(
+            &model->error, WEFT_SHAPE,
+            "%s; it fits the batch of %jd and the one rank that the model was built with, but not %jd and "
+            "%d: in shapes write -1 or WEFT_BATCH for what follows the batch or a gather makes longer; the "
+            "places of a rank's rows are weft_rank_rows",
+            what, from->batch, model->batch, model->world);
+    else if (model->batch != from->batch)
+        error_set(
+            &model->error, WEFT_SHAPE,
+            "%s; it fits the batch of %jd that the model was built with, but not %jd: in shapes write -1 "
+            "or WEFT_BATCH for what follows the batch, not a number from weft_dim",
+            what, from->batch, model->batch);
     return NULL;
 }
 

@@ -58,8 +58,7 @@ int64_t flow_change(int n, const weft_flow_step *steps, int64_t iteration) {
 }
 
 bool input_is_batch(const weft_node *n) {
-    bool names = attrs_name_batch(n->op, n->attrs);
-    return n->op == &weft_op_input && (names || (n->out[0].type.ndim && !n->graph->model->names_batch));
+    return n->op == &weft_op_input && n->out[0].type.ndim;
 }
 
 bool graph_takes_batches(const weft_graph *g) {

@@ -39,9 +39,8 @@ void flow_write(text *t, const char *name, int n, const weft_flow_step *steps);
 /* Whether the graph takes batches or trains. Another one (averages of weights, say) runs once a step,
  * whatever the number of micro-batches. */
 bool graph_accumulates(const weft_graph *g);
-/* Whether an input node is part of a batch: it has an axis WEFT_BATCH, or in a model without such axes
- * any axis. The others are numbers, which are the same for all micro-batches and ranks
- * (weft_trainer_options.set). */
+/* Whether an input node is part of a batch: it has axes. The others are numbers, which are the same for all
+ * micro-batches and ranks (weft_trainer_options.set). */
 bool input_is_batch(const weft_node *n);
 bool graph_takes_batches(const weft_graph *g); /* it has such inputs */
 /* Whether an iteration has the step. */

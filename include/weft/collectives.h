@@ -42,7 +42,8 @@ typedef enum weft_over_ranks {
 
 /** x of all ranks, added or compared element by element; of x's type and shape, equal on all ranks. Sums of
  * floating-point values take scratch of x's size; WEFT_RANKS_MAX and WEFT_RANKS_MIN, and sums of integers,
- * gather all values first, which takes the memory of x times the number of ranks. f16 is added in f32. Within
+ * gather all values first, which takes the memory of x times the number of ranks, an axis more than x's, and
+ * groups of one size. f16 is added in f32. Within
  * weft_distribution.gradient (strategy.h) sums and means are over the ranks that share the bucket. */
 WEFT_API weft_value *weft_all_reduce(weft_value *x, weft_over_ranks how, const char *group);
 /** x of all ranks, in their order along `axis` (negative: from the last): [B, D] becomes [ranks B, D]. A
@@ -53,11 +54,11 @@ WEFT_API weft_value *weft_all_gather(weft_value *x, int axis, const char *group)
  * must be of one size. Floating-point values. */
 WEFT_API weft_value *weft_reduce_scatter(weft_value *x, int axis, weft_over_ranks how, const char *group);
 /** x of the rank whose place in its group is `root`, from 0. A gradient flows to the root alone, the sum over
- * the ranks. Any element type. */
+ * the ranks. Any element type; groups must be of one size. */
 WEFT_API weft_value *weft_broadcast(weft_value *x, int root, const char *group);
 /** The place of this rank in its group, i64[], from 0. */
 WEFT_API weft_value *weft_rank(weft_graph *graph, const char *group);
-/** The number of ranks of its group, i64[]. */
+/** The number of ranks of its group, i64[]; groups must be of one size. */
 WEFT_API weft_value *weft_world(weft_graph *graph, const char *group);
 /** The places that rows of x[B, ...] have in weft_all_gather(x, 0, group): i64[B], on rank r r B to (r +
  * 1) B - 1. They are the labels where each row's match is at its own place. Groups must be of one size. */

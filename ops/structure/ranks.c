@@ -56,8 +56,8 @@ static weft_value *along(weft_value *x, const weft_op *op, int axis, const ranks
 
 /* Values of all ranks along a new first axis, over which `how` reduces them. */
 static weft_value *reduce_gathered(weft_value *x, weft_over_ranks how, const ranks_attrs *a) {
-    weft_value *first = weft_unsqueeze(x, 0);
-    weft_value *all = first ? node_value(x->node->graph, &weft_op_gather_ranks, 1, &first, a) : NULL;
+    const ranks_attrs stacked = {.group = a->group, .stacked = true};
+    weft_value *all = node_value(x->node->graph, &weft_op_gather_ranks, 1, &x, &stacked);
     int64_t axis = 0;
     weft_value *y = how == WEFT_RANKS_MAX   ? weft_amax(all, 1, &axis, false)
                     : how == WEFT_RANKS_MIN ? weft_amin(all, 1, &axis, false)

@@ -13,6 +13,7 @@ typedef struct ranks_attrs {
     const char *path;
     int64_t root; /* broadcast_ranks: the place in the group of the rank whose value it is */
     bool mean;    /* sums: divided by the number of ranks */
+    bool stacked; /* gather_ranks: along a new axis in front */
 } ranks_attrs;
 
 /* The rows of `group` in tables of attributes. */

@@ -660,6 +660,23 @@ TEST(a_graph_whose_inputs_are_all_numbers_runs_once_in_an_iteration) {
     weft_model_free(m);
 }
 
+/* Beside graphs with WEFT_BATCH: one whose batch is written as a number takes batches like them. */
+TEST(a_batch_of_a_fixed_length_is_a_batch) {
+    weft_model *m = build();
+    weft_graph *g = weft_graph_new(m, "fixed", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(BATCH, WIDTH));
+    weft_value *loss = weft_mean(weft_square(weft_linear(x, 1, "other", NULL)), WEFT_ALL, false);
+    weft_minimize(loss, "other", &(weft_optimizer){.type = "sgd", .lr = 0.1});
+    weft_model_set_flow(m, "fixed{batch=next} a{batch=next}");
+    weft_error e = {0};
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.accumulate = 2}, &e);
+    weft_flow_step s = {0};
+    CHECK_SAYS(plan && weft_plan_flow(plan, 0, &s), "%s", e.text);
+    CHECK(s.batch == WEFT_FLOW_NEXT && s.accumulate == 2);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
 SUITE("fed",
       {T(constants_and_curves_have_their_numbers_in_each_iteration),
        T(a_curve_begins_and_ends_at_its_numbers), T(rows_of_a_file_are_numbers_of_iterations),
@@ -668,6 +685,7 @@ SUITE("fed",
        T(a_prediction_by_a_number_is_that_of_its_graph), T(numbers_alone_feed_a_graph_without_data),
        T(runs_of_a_train_step_have_one_number),
        T(a_graph_whose_inputs_are_all_numbers_runs_once_in_an_iteration),
+       T(a_batch_of_a_fixed_length_is_a_batch),
        T(a_training_that_resumes_has_the_numbers_of_one_that_did_not_stop),
        T(a_training_that_resumes_with_another_number_says_so),
        T(ranks_have_one_number_and_the_bits_of_one_rank), T(ranks_that_differ_in_a_number_are_refused),

@@ -170,6 +170,29 @@ TEST(a_model_with_ops_over_ranks_is_saved_and_read) {
     weft_model_free(loaded);
 }
 
+/* Neither the batch nor the world need be along axis 0. */
+TEST(results_have_the_shape_of_their_operand_wherever_the_batch_and_the_world_are) {
+    static const weft_over_ranks how[] = {WEFT_RANKS_SUM, WEFT_RANKS_MEAN, WEFT_RANKS_MAX, WEFT_RANKS_MIN};
+    for (int world = 1; world <= 3; world++)
+        for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+            weft_model *m = weft_model_new("shapes");
+            weft_graph *g = weft_graph_new(m, "eval", WEFT_EVAL);
+            weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(3, WEFT_BATCH));
+            weft_value *both = weft_matmul(x, weft_all_gather(x, 1, NULL), true, false); /* [B, world B] */
+            weft_output(weft_all_reduce(x, how[i], NULL), "x");
+            weft_output(weft_all_reduce(both, how[i], NULL), "both");
+            weft_error error = {0};
+            weft_plan *plan = weft_compile(m, &(weft_compile_options){.world = world, .batch = 8}, &error);
+            weft_port one = {0}, two = {0};
+            CHECK_SAYS(plan != NULL, "%s", error.text);
+            CHECK(weft_plan_output(plan, "eval", 0, &one) && weft_plan_output(plan, "eval", 1, &two));
+            CHECK(one.ndim == 2 && one.shape[0] == 3 && one.shape[1] == 8);
+            CHECK(two.ndim == 2 && two.shape[0] == 8 && two.shape[1] == 8 * world);
+            weft_plan_free(plan);
+            weft_model_free(m);
+        }
+}
+
 /* ---- evaluation ---- */
 
 static weft_status read_sample(void *context, int64_t i, void *const *into, weft_error *error) {
@@ -263,7 +286,8 @@ TEST(what_does_not_fit_the_ranks_is_one_error) {
     check_refused(whole_mean, WEFT_I64, 2, "integers have no mean");
     check_refused(no_root, WEFT_F32, 3, "root 3 is not a place in a group of 3 ranks");
     check_refused(below_root, WEFT_F32, 2, "root");
-    check_refused(fixed, WEFT_F32, 2, "not 2: in shapes write -1 for what a gather makes longer");
+    check_refused(fixed, WEFT_F32, 2,
+                  "but not 1 and 2: in shapes write -1 or WEFT_BATCH for what follows the batch or a gather");
     CHECK(!weft_all_reduce(NULL, WEFT_RANKS_SUM, NULL) && !weft_all_gather(NULL, 0, NULL));
     CHECK(!weft_reduce_scatter(NULL, 0, WEFT_RANKS_SUM, NULL) && !weft_broadcast(NULL, 0, NULL));
     CHECK(!weft_rank(NULL, NULL) && !weft_world(NULL, NULL));
@@ -274,5 +298,6 @@ SUITE("collectives",
        T(ranks_that_share_a_batch_train_as_one_with_the_whole), T(one_rank_has_nothing_to_send),
        T(micro_batches_of_one_rank_are_not_one_batch),
        T(the_plans_of_all_ranks_fit_together_and_say_that_they_differ_from_one),
-       T(a_model_with_ops_over_ranks_is_saved_and_read), T(a_validation_refuses_ops_over_several_ranks),
-       T(what_does_not_fit_the_ranks_is_one_error)})
+       T(a_model_with_ops_over_ranks_is_saved_and_read),
+       T(results_have_the_shape_of_their_operand_wherever_the_batch_and_the_world_are),
+       T(a_validation_refuses_ops_over_several_ranks), T(what_does_not_fit_the_ranks_is_one_error)})

@@ -90,7 +90,7 @@ static inline float vm_floor(float x) {
 static inline float vm_floor_divide(float x, float y) {
     float left = fmodf(x, y), turned = left != 0.0f && (left < 0.0f) != (y < 0.0f) ? 1.0f : 0.0f;
     float times = (x - left) / y - turned, whole = vm_floor(times);
-    if (y == 0.0f) return x / y;
+    if (!(y < 0.0f || y > 0.0f)) return x / y; /* y == 0 would let the compiler forget the sign of -0 */
     if (times == 0.0f) return copysignf(0.0f, x / y);
     return times - whole > 0.5f ? whole + 1.0f : whole;
 }

@@ -71,9 +71,12 @@ static weft_value *copy_of(const weft_node *n) {
 
 /* The operand in this rank's part of a buffer for all. */
 static weft_value *own_part(const weft_node *n, const subgraph *g) {
-    int64_t length = n->in[0]->type.shape[0];
+    bool stacked = ((const ranks_attrs *)n->attrs)->stacked;
+    weft_value *x = stacked ? weft_unsqueeze(n->in[0], 0) : n->in[0];
+    if (!x) return NULL;
+    int64_t length = x->type.shape[0];
     pad_attrs around = {.before = length * g->rank, .after = length * (g->n_ranks - 1 - g->rank)};
-    return node_value(n->graph, &weft_op_pad, 1, n->in, &around);
+    return node_value(n->graph, &weft_op_pad, 1, &x, &around);
 }
 
 static weft_value *collective(program *p, weft_node *n, const subgraph *g) {
@@ -82,7 +85,8 @@ static weft_value *collective(program *p, weft_node *n, const subgraph *g) {
     if (n->op == &weft_op_rank) return weft_constant(p->graph, WEFT_I64, 0, NULL, g->rank);
     if (n->op == &weft_op_world) return weft_constant(p->graph, WEFT_I64, 0, NULL, g->n_ranks);
     if (n->op == &weft_op_rank_rows) return rank_rows_value(n, g->rank);
-    if (p->plan->options.world == 1) return n->in[0];
+    if (p->plan->options.world == 1)
+        return a->stacked ? weft_reshape(n->in[0], n->out[0].type.ndim, n->out[0].type.shape) : n->in[0];
     const weft_op *op = n->op == &weft_op_sum_ranks       ? &weft_op_all_reduce
                         : n->op == &weft_op_gather_ranks  ? &weft_op_all_gather_values
                         : n->op == &weft_op_scatter_ranks ? &weft_op_reduce_scatter_values
