@@ -94,8 +94,7 @@ const option_row option_rows[] = {
              "write images: photo.png:every=500,rows=8, or one picture of all: photo.png:strip=8",
              .file = WRITES_PICTURES),
     TEXT_ROW("metric", 0, "METRIC[:FIELDS]", metric,
-             "measure evaluations by sample: accuracy:top=5, confusion, perplexity, auc, mean, mse, psnr or "
-             "recall_at",
+             "measure evaluations: accuracy:top=5, confusion, perplexity, auc, mean, mse, psnr, recall_at",
              .form = OPTION_LIST),
     TEXT_ROW("best", 0, "METRIC", best,
              "keep the weights of the best validation, too, beside the others: accuracy, or with a direction "
