@@ -181,8 +181,8 @@ typedef struct weft_trainer_options {
      * weft_schedule_kind has them. NAME=rows:FILE has a number for each iteration, and begins again after the
      * last; weft_source_open_text() opens FILE. All elements of an input, all micro-batches and all ranks of
      * an iteration have one number, and a training that resumes from a checkpoint those of one that was not
-     * stopped. Evaluations and predictions have the number of the iteration that comes next; with
-     * compile.graph there is none, and NUMBER is needed. NULL: no numbers. */
+     * stopped. Evaluations and predictions have the number of the iteration that comes next; without
+     * iterations (compile.graph) only NAME=NUMBER is taken. NULL: no numbers. */
     const char *set;
     int n_evaluators; /**< number of evaluators */
     /** What validations and tests measure beside the numbers that their graphs give. They become the

@@ -68,6 +68,17 @@ weft_status reference_copy(const kernel_call *c) {
 }
 
 /* The view's strides over the operand's memory describe the elements to copy. */
+/* Both indices run in row-major order. */
+weft_status reference_reshape(const kernel_call *c) {
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    int64_t from[WEFT_MAX_NDIM] = {0}, to[WEFT_MAX_NDIM] = {0};
+    do {
+        element_copy(y, to, x, from);
+        index_next(&x->type, from);
+    } while (index_next(&y->type, to));
+    return WEFT_OK;
+}
+
 weft_status reference_view(const kernel_call *c) {
     const tensor *out = &c->out[0];
     tensor from = {.data = c->in[0].data, .type = out->type};

@@ -21,6 +21,9 @@ bool infer_numbers(op_call *c);
 weft_status reference_pointwise(const kernel_call *c);
 /* The reference kernel of ops whose result has the operand's type and elements, in strides of its own. */
 weft_status reference_copy(const kernel_call *c);
+/* The reference kernel of ops whose result has the operand's elements, in row-major order, in another
+ * shape. */
+weft_status reference_reshape(const kernel_call *c);
 /* The reference kernel of OP_VIEW ops: copies the view. */
 weft_status reference_view(const kernel_call *c);
 /* infer of comparisons: two operands of one type, any; the result is their broadcast, of bool. */

@@ -45,17 +45,6 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     din[0] = weft_reshape(dout[0], n->in[0]->type.ndim, n->in[0]->type.shape);
 }
 
-/* Both indices run in row-major order. */
-static weft_status reference(const kernel_call *c) {
-    const tensor *x = &c->in[0], *y = &c->out[0];
-    int64_t from[WEFT_MAX_NDIM] = {0}, to[WEFT_MAX_NDIM] = {0};
-    do {
-        element_copy(y, to, x, from);
-        index_next(&x->type, from);
-    } while (index_next(&y->type, to));
-    return WEFT_OK;
-}
-
 /* Walks over both shapes from the front in groups of axes with equal numbers of elements. Inside a group the
  * operand's strides must be regular (stride[i] = stride[i+1] * shape[i+1]). After numpy's
  * _attempt_nocopy_reshape. */
@@ -106,7 +95,7 @@ const weft_op weft_op_reshape = {
     .infer = infer,
     .simplify = simplify_same_type,
     .gradient = gradient,
-    .reference = reference,
+    .reference = reference_reshape,
     .view = view,
     .samples = (const op_sample[]){{"f32[2,3,4]", "shape=6,4", .out = "f32[6,4]"},
                                    {"f32[2,3,4]", "shape=4,-1,3", .out = "f32[4,2,3]"},

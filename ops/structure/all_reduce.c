@@ -16,7 +16,10 @@ const op_attr sum_attr_table[] = {
     {0},
 };
 
-/* The path names a bucket, or the scope of a sum_ranks. */
+const op_sample start_samples[] = {
+    {"f32[8]", "path=\"no such\" scratch=64", .error = "neither a bucket nor a scope"}, {0}};
+
+/* The path names a bucket, or the scope of an op over ranks. */
 bool infer_sum(op_call *c) {
     const collective_attrs *a = c->attrs;
     if (!a->path || !(variable_find(c->graph->model, a->path) || path_is_valid(a->path)))
@@ -29,13 +32,7 @@ bool infer_sum(op_call *c) {
 const weft_op weft_op_all_reduce = {
     .name = "all_reduce",
     .summary = "starts the sum of a bucket over all ranks",
-    .min_in = 1,
-    .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
-    OP_ATTRS(collective_attrs, sum_attr_table),
-    /* the sum overwrites the operand */
-    .writes = 1,
+    STARTS_IN_PLACE,
     .infer = infer_sum,
-    .samples =
-        (const op_sample[]){
-            {"f32[8]", "path=\"no such\" scratch=64", .error = "neither a bucket nor a scope"}, {0}},
+    .samples = start_samples,
 };

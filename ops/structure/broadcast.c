@@ -6,13 +6,7 @@
 const weft_op weft_op_broadcast = {
     .name = "broadcast",
     .summary = "starts to send a buffer from one rank to all",
-    .min_in = 1,
-    .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
-    OP_ATTRS(collective_attrs, sum_attr_table),
-    /* all ranks but the root receive into the operand */
-    .writes = 1,
+    STARTS_IN_PLACE,
     .infer = infer_sum,
-    .samples =
-        (const op_sample[]){
-            {"f32[8]", "path=\"no such\" scratch=64", .error = "neither a bucket nor a scope"}, {0}},
+    .samples = start_samples,
 };

@@ -26,4 +26,11 @@ const weft_variable *op_bucket(const op_call *c);
 extern const op_attr sum_attr_table[];
 bool infer_sum(op_call *c);
 
+/* The fields that all have that start a collective in place: it overwrites its operand, on all ranks or
+ * on some. Their samples: no bucket and no scope has that path. */
+#define STARTS_IN_PLACE                                                                                      \
+    .min_in = 1, .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,          \
+    OP_ATTRS(collective_attrs, sum_attr_table), .writes = 1
+extern const op_sample start_samples[];
+
 #endif

@@ -48,16 +48,6 @@ static weft_value *simplify(weft_node *n) {
     return n->graph->model->world == 1 ? weft_reshape(n->in[0], y->ndim, y->shape) : NULL;
 }
 
-/* The elements of one rank, in order. */
-static weft_status gather_reference(const kernel_call *c) {
-    int64_t from[WEFT_MAX_NDIM] = {0}, to[WEFT_MAX_NDIM] = {0};
-    do {
-        element_copy(&c->out[0], to, &c->in[0], from);
-        index_next(&c->in[0].type, from);
-    } while (index_next(&c->out[0].type, to));
-    return WEFT_OK;
-}
-
 const weft_op weft_op_gather_ranks = {
     .name = "gather_ranks",
     .summary = "the values of all ranks of a process group along axis 0",
@@ -68,7 +58,7 @@ const weft_op weft_op_gather_ranks = {
     .infer = infer,
     .gradient = gradient,
     .simplify = simplify,
-    .reference = gather_reference,
+    .reference = reference_reshape,
     .samples = (const op_sample[]){{"f32[3,2]", .out = "f32[3,2]"},
                                    {"i64[5]", "group=\"0-1;2-3\"", .out = "i64[5]"},
                                    {"f32[3,2]", "stacked=1", .out = "f32[1,3,2]"},

@@ -5,7 +5,6 @@
  * (runtime/passes/distribute/collectives.c). */
 #include "ops/structure/ranks.h"
 
-#include "graph/settings/ddp.h"
 #include "ops/shape/arange.h"
 
 static const op_attr attrs[] = {RANKS_GROUP_ROW, {0}};
@@ -17,10 +16,8 @@ static bool infer(op_call *c) {
 }
 
 static weft_value *world_simplify(weft_node *n) {
-    const weft_model *m = n->graph->model;
     const char *why = NULL, *group = ((const ranks_attrs *)n->attrs)->group;
-    int ranks = m->world == 1 ? 1 : process_group_size(group, m->world, m->rank, true, &why);
-    return weft_constant(n->graph, WEFT_I64, 0, NULL, ranks);
+    return weft_constant(n->graph, WEFT_I64, 0, NULL, ranks_in(n->graph->model, group, true, &why));
 }
 
 /* One rank alone: of a larger world they are constants. */

@@ -4,13 +4,16 @@
 #include "graph/settings/ddp.h"
 #include "weft/collectives.h"
 
+int ranks_in(const weft_model *m, const char *group, bool alike, const char **why) {
+    return m->world == 1 ? 1 : process_group_size(group, m->world, m->rank, alike, why);
+}
+
 int ranks_of_call(const op_call *c, bool alike) {
     const ranks_attrs *a = c->attrs;
     const weft_model *m = c->graph->model;
     const char *why;
     weft_status status = process_group_check(&m->env, a->group, &why);
-    int n = 1;
-    if (!status && m->world > 1) n = process_group_size(a->group, m->world, m->rank, alike, &why);
+    int n = status ? 0 : ranks_in(m, a->group, alike, &why);
     if (!why) return n;
     op_fail(c, status ? status : WEFT_ARGUMENT, "group '%s': %s", SHOW(a->group), why);
     return 0;

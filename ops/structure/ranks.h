@@ -23,6 +23,9 @@ typedef struct ranks_attrs {
 /* The number of ranks in this rank's group, 1 while a model is built; 0 after op_fail. `alike`: the
  * groups must be of one size, since the number is in a shape, and shapes are the same on all ranks. */
 int ranks_of_call(const op_call *c, bool alike);
+/* The number of ranks in a group of the model's rank, of a text that has been checked; 1 where the model
+ * has one rank, whatever the text. 0 with *why where it does not fit the world. */
+int ranks_in(const weft_model *m, const char *group, bool alike, const char **why);
 /* For infer: operand 0 is of a type that ranks can add, and the group is good. */
 bool infer_ranks_sum(op_call *c);
 /* For infer: the number of ranks in *n, and operand 0 has an axis 0; false after op_fail. */

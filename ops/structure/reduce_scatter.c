@@ -10,11 +10,7 @@ static bool infer(op_call *c) {
 const weft_op weft_op_reduce_scatter = {
     .name = "reduce_scatter",
     .summary = "starts the sum of a bucket, each rank getting its own range",
-    .min_in = 1,
-    .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
-    OP_ATTRS(collective_attrs, sum_attr_table),
-    /* the sum of the own range overwrites the operand */
-    .writes = 1,
+    STARTS_IN_PLACE,
     .infer = infer,
     .samples =
         (const op_sample[]){{"f32[8]", "path=\"no/such\" scratch=64", .error = "there is no bucket"}, {0}},

@@ -80,8 +80,7 @@ static bool make(weft_plan *plan, const weft_graph *source, program_phase phase)
     p->name = arena_copy(&plan->model->arena, source->name);
     p->graph = graph_replay(source, plan->model, name);
     if (!p->name || !p->graph || !check_paths(p->graph)) return false;
-    const weft_node *n = source->first;
-    while (n && !(op_is_over_ranks(n->op) && n->n_in)) n = n->next;
+    const weft_node *n = graph_over_ranks(source);
     if (n && !(p->over_ranks = place_of(plan->model, n))) return false;
     show_losses(p->graph);
     forget_minimizes(p->graph, phase == PHASE_LOSS);

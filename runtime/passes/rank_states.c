@@ -43,12 +43,6 @@ static void losses_read(const weft_graph *g, reads *r) {
     }
 }
 
-static const weft_node *over_ranks(const weft_graph *g) {
-    const weft_node *n = g->first;
-    while (n && !(op_is_over_ranks(n->op) && n->n_in)) n = n->next;
-    return n;
-}
-
 /* The training graph of the flow whose loss reads what n, of the graph looked at last, assigns; or NULL. In
  * another graph than the reader's a state that no batch goes into is the same on all ranks, and renewed once
  * a step; beside ops over ranks too, where a micro-batch is one of all ranks. */
@@ -85,7 +79,7 @@ typedef struct found {
 static void add_found(const weft_graph *g, reads *r, found *f) {
     losses_read(g, r);
     depend_on_batch(g, r->on);
-    r->is_together = over_ranks(g) != NULL;
+    r->is_together = graph_over_ranks(g) != NULL;
     for (const weft_node *n = g->first; n; n = n->next) {
         const weft_graph *reader = n->op == &weft_op_assign ? reader_of(n, r) : NULL;
         if (!reader || r->is_named[n->variable->index]) continue; /* each use of a layer may renew it */
@@ -104,7 +98,7 @@ static bool note_over_ranks(weft_plan *plan) {
     char text[600], where[200] = "";
     int world = plan->options.world, micros = plan->accumulate_most;
     for (int i = 0; i < plan->n_flow && !n; i++)
-        n = over_ranks(graph_find(plan->source, plan->flow[i].graph));
+        n = graph_over_ranks(graph_find(plan->source, plan->flow[i].graph));
     if (!n) return true;
     if (n->file) snprintf(where, sizeof where, " (%.150s:%d)", n->file, n->line);
     if (world == 1)

@@ -31,6 +31,12 @@ bool op_is_over_ranks(const weft_op *op) {
     return false;
 }
 
+const weft_node *graph_over_ranks(const weft_graph *g) {
+    const weft_node *n = g->first;
+    while (n && !(op_is_over_ranks(n->op) && n->n_in)) n = n->next;
+    return n;
+}
+
 const weft_variable *node_written(const weft_node *n) {
     if (n->op->flags & OP_WRITES) return n->variable;
     return n->op->writes ? n->in[0]->variable : NULL;

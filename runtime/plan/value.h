@@ -12,6 +12,8 @@ bool node_is_silent(const weft_node *n);
 bool node_starts_collective(const weft_node *n);
 /* An op over ranks (ops/structure/ranks.h), which a pass makes starts and waits of. */
 bool op_is_over_ranks(const weft_op *op);
+/* The first node of a graph that exchanges values of ranks; NULL: there is no such node. */
+const weft_node *graph_over_ranks(const weft_graph *g);
 /* What the communicator does for an op that starts a collective. */
 weft_collective_kind collective_kind(const weft_op *op);
 /* The variable that a run of the node changes: updates change a bucket in place (op->writes), assigns their

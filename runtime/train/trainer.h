@@ -38,7 +38,7 @@ typedef struct fed_number {
     int64_t n_rows;
     double *rows; /* [n_rows]: the numbers of iterations */
     double value; /* now */
-    double saved; /* as a checkpoint has it; NaN: there is none */
+    double saved; /* as a checkpoint has it; NaN: no checkpoint has */
 } fed_number;
 typedef struct fed_list {
     int n;
@@ -57,7 +57,7 @@ typedef struct fed_input {
 /* Reads options.set, and compares it with other ranks' (fed_agree, collective). */
 weft_status fed_open(weft_trainer *t, weft_error *error);
 weft_status fed_agree(const weft_trainer *t, weft_error *error);
-/* The number for an input; NULL: there is none. */
+/* The number for an input; NULL: `all` has no such input. */
 const fed_number *fed_find(const fed_list *all, const char *input);
 /* Makes the values those of the present iteration and epoch. */
 void fed_now(const weft_trainer *t);

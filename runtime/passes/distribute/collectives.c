@@ -45,7 +45,7 @@ weft_value *collective_wait(weft_value *started) {
 
 /* ---- which ranks ---- */
 
-/* Behind the subgraphs and the world: the process groups that ops name. */
+/* The process groups that ops name follow the subgraphs and the world. */
 static const subgraph *group_named(const weft_plan *plan, const char *text) {
     const subgraph *world = &plan->subgraphs[plan->n_subgraphs], *g = world;
     if (!text || !*text) return world;

@@ -138,7 +138,7 @@ static const char *group_text(const weft_node *n) {
     return !a ? NULL : a->group ? a->group : "";
 }
 
-/* Behind the last subgraph: the world, for what all ranks agree on; then the process groups of ops. */
+/* After the last subgraph: the world, for what all ranks agree on; then the process groups of ops. */
 static bool add_groups(weft_plan *plan, name_table *by_group) {
     plan->n_groups = plan->n_subgraphs;
     bool good = add_group(plan, "", by_group);

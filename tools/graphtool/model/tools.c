@@ -176,7 +176,7 @@ json_t *tool_fingerprint(const weft_plan *plan) {
     return json_sprintf("%016llx", (unsigned long long)plan->fingerprint);
 }
 
-/* --set NAME=NUMBER, each a word of one text; NULL: there is none. */
+/* --set NAME=NUMBER, each a word of one text; NULL: it was not given. */
 static const char *numbers_of(const text_list *set) {
     text t = {0};
     for (int i = 0; i < set->n; i++) text_add(&t, "%s%s", i ? " " : "", set->v[i]);
