@@ -51,6 +51,7 @@ typedef struct op_attr {
     int64_t min, max;         /* both 0: any */
     const char *const *words; /* ATTR_INT: names of 0, 1, ... in text, NULL ends; NULL: printed as numbers */
     bool always;              /* written when it is 0, too, which is not its default */
+    bool by_passes; /* only the compiler sets it: a model that does is refused, as an OP_COMPILER op is */
 } op_attr;
 /* The field of an attribute struct that `f` describes, as an lvalue of `type`. */
 #define ATTR_FIELD(type, attrs, f) (*(type *)((char *)(attrs) + (f)->offset))

@@ -12,6 +12,9 @@ bool node_replay(const weft_node *n, weft_graph *g, weft_value **map) {
     if (!in || !scope) return graph_fail(g, WEFT_MEMORY, "replay: out of memory");
     if (n->op->flags & OP_COMPILER) /* a dump of a plan was read back, which cannot be compiled again */
         return graph_fail(g, WEFT_ARGUMENT, "%s: only the compiler makes these", n->op->name);
+    for (const op_attr *f = n->op->attrs; f && f->name; f++)
+        if (f->by_passes && attr_is_set(f, n->attrs))
+            return graph_fail(g, WEFT_ARGUMENT, "%s: only the compiler sets its %s", n->op->name, f->name);
     for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] ? map[n->in[i]->id] : NULL;
     build_place at;
     build_begin(&at, g, scope, NULL);

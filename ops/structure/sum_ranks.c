@@ -9,7 +9,7 @@
 
 static const op_attr attrs[] = {
     RANKS_GROUP_ROW,
-    {"path", ATTR_STRING, offsetof(ranks_attrs, path)},
+    {"path", ATTR_STRING, offsetof(ranks_attrs, path), .by_passes = true},
     {"mean", ATTR_BOOL, offsetof(ranks_attrs, mean)},
     {0},
 };

@@ -3,7 +3,6 @@
 #include "runtime/passes/passes.h"
 
 #include "graph/settings/minimize.h"
-#include "ops/structure/ranks.h"
 #include "runtime/plan/value.h"
 
 #include <stdio.h>
@@ -57,17 +56,6 @@ static const char *place_of(weft_model *m, const weft_node *n) {
                    : arena_copy(&m->arena, n->op->name);
 }
 
-/* A file could name a path, which only passes give to sums over ranks. */
-static bool check_paths(weft_graph *g) {
-    for (const weft_node *n = g->first; n; n = n->next) {
-        const ranks_attrs *a = n->op == &weft_op_sum_ranks ? n->attrs : NULL;
-        if (a && a->path && *a->path)
-            return graph_fail(g, WEFT_ARGUMENT, "sum_ranks: path='%s': only the compiler sets it",
-                              SHOW(a->path));
-    }
-    return true;
-}
-
 /* Replays the builder calls of the source at the plan's batch size; phases are told apart by the graph's
  * suffix. */
 static bool make(weft_plan *plan, const weft_graph *source, program_phase phase) {
@@ -79,7 +67,7 @@ static bool make(weft_plan *plan, const weft_graph *source, program_phase phase)
     *p = (program){.plan = plan, .source = source, .phase = phase, .accumulate = accumulate};
     p->name = arena_copy(&plan->model->arena, source->name);
     p->graph = graph_replay(source, plan->model, name);
-    if (!p->name || !p->graph || !check_paths(p->graph)) return false;
+    if (!p->name || !p->graph) return false;
     const weft_node *n = graph_over_ranks(source);
     if (n && !(p->over_ranks = place_of(plan->model, n))) return false;
     show_losses(p->graph);

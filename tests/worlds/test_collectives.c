@@ -2,6 +2,7 @@
  * groups, their gradients beside one rank with the whole batch, their place in plans, and their errors.
  * Ranks are threads. */
 #include "graph/core/graph.h"
+#include "ops/structure/ranks.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
 #include "runtime/verify/verify.h"
@@ -193,6 +194,22 @@ TEST(results_have_the_shape_of_their_operand_wherever_the_batch_and_the_world_ar
         }
 }
 
+/* A text, or a file, cannot say what only passes do. */
+TEST(a_sum_with_the_path_of_a_pass_is_refused) {
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "eval", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(3));
+    weft_output(node_value(g, &weft_op_sum_ranks, 1, &x, &(ranks_attrs){.path = "model"}), "y");
+    for (int world = 1; world <= 2; world++) {
+        weft_error error = {0};
+        weft_plan *plan = weft_compile(m, &(weft_compile_options){.world = world}, &error);
+        CHECK(!plan && error.status == WEFT_ARGUMENT);
+        CHECK_HOLDS(error.text, "sum_ranks: only the compiler sets its path");
+        weft_plan_free(plan);
+    }
+    weft_model_free(m);
+}
+
 /* ---- evaluation ---- */
 
 static weft_status read_sample(void *context, int64_t i, void *const *into, weft_error *error) {
@@ -300,4 +317,5 @@ SUITE("collectives",
        T(the_plans_of_all_ranks_fit_together_and_say_that_they_differ_from_one),
        T(a_model_with_ops_over_ranks_is_saved_and_read),
        T(results_have_the_shape_of_their_operand_wherever_the_batch_and_the_world_are),
-       T(a_validation_refuses_ops_over_several_ranks), T(what_does_not_fit_the_ranks_is_one_error)})
+       T(a_sum_with_the_path_of_a_pass_is_refused), T(a_validation_refuses_ops_over_several_ranks),
+       T(what_does_not_fit_the_ranks_is_one_error)})
