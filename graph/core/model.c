@@ -68,6 +68,14 @@ const weft_error *weft_model_error(const weft_model *m) {
     return m ? &m->error : &none;
 }
 
+weft_status weft_model_take_error(weft_model *m, weft_error *error) {
+    if (!m || model_ok(m)) return m ? WEFT_OK : error_set(error, WEFT_ARGUMENT, "there is no model");
+    weft_status status = m->error.status;
+    if (error) *error = m->error;
+    m->error = (weft_error){0};
+    return status;
+}
+
 /* Errors go to the model, so the call needs no status. */
 void weft_model_set_batch(weft_model *m, int64_t batch) {
     if (!model_ok(m)) return;

@@ -92,6 +92,10 @@ WEFT_API void weft_model_free(weft_model *model);
 
 /** The first error since the model was made; its status is WEFT_OK when there is none. The model owns it. */
 WEFT_API const weft_error *weft_model_error(const weft_model *model);
+/** Moves the first error to `*error` and returns its status; then the model has none and can be built
+ * further. For bindings that raise an error at each call. What the failed call made before it failed stays:
+ * nodes that nobody reads, parameters of a layer. WEFT_OK: there was no error, and `*error` stays. */
+WEFT_API weft_status weft_model_take_error(weft_model *model, weft_error *error);
 
 /** Sets what WEFT_BATCH means until weft_compile() binds another; 1 at first. Call it before the first graph
  * is made. */

@@ -186,6 +186,20 @@ TEST(refusals_name_file_line_scope_and_a_way_out) {
     }
 }
 
+/* A binding raises at each call, and the program may continue. */
+TEST(a_model_whose_error_was_taken_can_be_built_further) {
+    weft_error error = {.status = WEFT_DATA, .text = "kept"};
+    begin();
+    CHECK(weft_model_take_error(m, &error) == WEFT_OK && error.status == WEFT_DATA);
+    CHECK(!weft_reshape(x, WEFT_SHAPE(4)) && !weft_relu(x));
+    CHECK(weft_model_take_error(m, &error) == WEFT_SHAPE && strstr(error.text, "reshape"));
+    CHECK(weft_model_error(m)->status == WEFT_OK && weft_relu(x));
+    CHECK(!weft_reshape(x, WEFT_SHAPE(4)) && weft_model_take_error(m, NULL) != WEFT_OK);
+    weft_output(weft_relu(x), "y");
+    finish(4, NULL);
+    CHECK(weft_model_take_error(NULL, &error) == WEFT_ARGUMENT && strstr(error.text, "no model"));
+}
+
 /* Inputs of 16 bits are fed as they are. */
 TEST(inputs_may_have_every_type) {
     static const uint16_t ones[2][3] = {{0x3f80, 0xc000, 0},
@@ -375,9 +389,10 @@ TEST(gradients_are_taken_by_any_number_of_values) {
         if (!CHECK_SAYS(y[i] == (float)(2 * (i / 3) * (i % 3 + 1)), "%d: %g", i, y[i])) break;
 }
 
-SUITE("api", {T(refusals_name_file_line_scope_and_a_way_out), T(inputs_may_have_every_type),
-              T(a_shape_is_written_once_also_in_a_scope_within_another),
-              T(a_shape_that_fixes_the_batch_is_told_how_to_follow_it),
-              T(batch_norm_needs_a_batch_when_it_is_compiled), T(arange_may_be_as_long_as_the_batch),
-              T(sharding_without_effect_is_told), T(concat_and_stack_take_any_number_of_values),
-              T(gradients_are_taken_by_any_number_of_values)})
+SUITE("api",
+      {T(refusals_name_file_line_scope_and_a_way_out), T(a_model_whose_error_was_taken_can_be_built_further),
+       T(inputs_may_have_every_type), T(a_shape_is_written_once_also_in_a_scope_within_another),
+       T(a_shape_that_fixes_the_batch_is_told_how_to_follow_it),
+       T(batch_norm_needs_a_batch_when_it_is_compiled), T(arange_may_be_as_long_as_the_batch),
+       T(sharding_without_effect_is_told), T(concat_and_stack_take_any_number_of_values),
+       T(gradients_are_taken_by_any_number_of_values)})

@@ -1,0 +1,410 @@
+"""Models, graphs and values: what a program builds."""
+import contextlib
+import operator
+
+from . import _ops
+from ._build import BATCH, _build, _numbers, failed, place
+from ._handles import Handle
+from ._lib import NULL, Error, call, check, ffi, lib, make, string, taken, text, word
+from ._structs import structure
+
+_DTYPES = {}  # number -> word
+
+
+def dtype_word(number):
+    if not _DTYPES:
+        _DTYPES.update({n: string(lib.weft_dtype_name(n)) for n in range(lib.WEFT_DTYPES)})
+    return _DTYPES[number]
+
+
+class Value(_ops.OfValues):
+    """The result of an op in a graph. Every op and layer is a method: x.relu(), x.linear(10, "fc"). Operators take numbers, too."""
+    __slots__ = ("pointer", "graph")
+
+    def __init__(self, pointer, graph):
+        self.pointer, self.graph = pointer, graph
+
+    @property
+    def dtype(self):
+        """The element type by its word: "f32"."""
+        return dtype_word(lib.weft_value_dtype(self.pointer))
+
+    @property
+    def ndim(self):
+        return lib.weft_ndim(self.pointer)
+
+    @property
+    def shape(self):
+        """The lengths of the axes; that of the batch is the model's batch."""
+        return tuple(lib.weft_dim(self.pointer, i) for i in range(self.ndim))
+
+    @property
+    def is_float(self):
+        return self.dtype in ("f32", "f64", "bf16", "f16")
+
+    def __repr__(self):
+        return f"<weft.Value {self.dtype}[{','.join(map(str, self.shape))}] of {self.graph.name}>"
+
+    def output(self, name):
+        """Makes the value an output of the graph: a run can fetch it, and a training reports it if it is one number. Returns it."""
+        lib.weft_at(self.pointer, *place())
+        lib.weft_output(self.pointer, text(name))
+        return self.graph.model._ok(self)
+
+    def detach(self):
+        """The value, through which no gradient flows: stop_gradient()."""
+        return self.stop_gradient()
+
+    def numeral(self, number):
+        """A number as a value of this type, [], to compute with."""
+        return self.graph.constant(self.dtype, (), number)
+
+    # ---- operators ----
+
+    def _with(self, op, other, swapped=False):
+        if not isinstance(other, Value):
+            other = self.numeral(other)
+        return op(other, self) if swapped else op(self, other)
+
+    def __neg__(self):
+        return _ops.neg(self)
+
+    def __abs__(self):
+        return _ops.abs(self)
+
+    def __add__(self, other):
+        return self._with(_ops.add, other) if isinstance(other, Value) else _ops.offset(self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return self._with(_ops.sub, other) if isinstance(other, Value) else _ops.offset(self, -other)
+
+    def __rsub__(self, other):
+        return _ops.offset(_ops.neg(self), other)
+
+    def __mul__(self, other):
+        return self._with(_ops.mul, other) if isinstance(other, Value) else _ops.scale(self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other):
+        return self._with(_ops.div, other)
+
+    def __rtruediv__(self, other):
+        return self._with(_ops.div, other, True)
+
+    def __floordiv__(self, other):
+        return self._with(_ops.floor_divide, other)
+
+    def __mod__(self, other):
+        return self._with(_ops.remainder, other)
+
+    def __pow__(self, other):
+        return _ops.square(self) if isinstance(other, (int, float)) and other == 2 else self._with(_ops.pow, other)
+
+    def __rpow__(self, other):
+        return self._with(_ops.pow, other, True)
+
+    def __matmul__(self, other):
+        return _ops.matmul(self, other)
+
+    def __lt__(self, other):
+        return self._with(_ops.less, other)
+
+    def __le__(self, other):
+        return self._with(_ops.less_equal, other)
+
+    def __gt__(self, other):
+        return self._with(_ops.greater, other)
+
+    def __ge__(self, other):
+        return self._with(_ops.greater_equal, other)
+
+    def __eq__(self, other):
+        return self._with(_ops.equal, other)
+
+    def __ne__(self, other):
+        return self._with(_ops.not_equal, other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self):
+        raise Error("argument", "a value has no numbers while a graph is built: write where(condition, a, b) instead of if")
+
+    def __iter__(self):
+        raise Error("argument", "a value is not a list: unbind(n, axis) gives its parts")
+
+    def __getitem__(self, index):
+        """x[1:5], x[:, -1], x[..., None], as in NumPy: slices, whole numbers, None and "..."."""
+        parts = index if isinstance(index, tuple) else (index,)
+        if any(p is Ellipsis for p in parts):
+            at = next(i for i, p in enumerate(parts) if p is Ellipsis)
+            given = builtin_sum(p is not None and p is not Ellipsis for p in parts)
+            parts = parts[:at] + (slice(None),) * (self.ndim - given) + parts[at + 1:]
+        x, axis = self, 0
+        for p in parts:
+            if p is None:
+                x = _ops.unsqueeze(x, axis)
+                axis += 1
+            elif isinstance(p, slice):
+                if p.step not in (None, 1):
+                    x = _ops.strided_slice(x, axis, p.start or 0, p.stop, p.step)
+                elif p != slice(None):
+                    x = _ops.slice(x, axis, p.start or 0, p.stop)
+                axis += 1
+            else:
+                at = operator.index(p)
+                x = _ops.squeeze(_ops.slice(x, axis, at, at + 1 if at != -1 else None), axis)
+        return x
+
+
+builtin_sum = sum
+
+
+class Graph(_ops.OfGraphs):
+    """A static graph of ops within a model: inputs, ops, outputs, and what it minimizes."""
+
+    def __init__(self, pointer, model):
+        self.pointer, self.model = pointer, model
+
+    def __repr__(self):
+        return f"<weft.Graph {self.name}>"
+
+    @property
+    def name(self):
+        for i in range(lib.weft_graph_count(self.model.pointer)):
+            if lib.weft_model_graph(self.model.pointer, i) == self.pointer:
+                return string(lib.weft_graph_name(self.model.pointer, i))
+
+    @property
+    def is_train(self):
+        """Whether it is in training mode: dropout drops, batch_norm uses the batch's statistics."""
+        return lib.weft_graph_mode(self.pointer) == lib.WEFT_TRAIN
+
+    def _value(self, pointer):
+        return Value(pointer, self) if pointer != NULL else self.model._ok(None)
+
+    def input(self, name, dtype, shape):
+        """An input that each run must feed: g.input("image", "u8", ["batch", 28, 28])."""
+        return _build("weft_input", self, text(name), word("weft_dtype", dtype), *_numbers(list(shape)))
+
+    def parameter(self, name, shape, init="zeros"):
+        """The f32 parameter `name` in the current scope, found or made. `init` is "zeros", ("normal", mean, std) ... (weft_init_kind)."""
+        return _build("weft_parameter_in", self, text(name), *_numbers(list(shape)), _init(init))
+
+    def tensor(self, array, dtype=None):
+        """A constant with the numbers of an array: NumPy, torch, or nested lists. At most 32 MiB."""
+        from ._arrays import as_array, dtype_of
+        array = as_array(array, dtype)
+        return _build("weft_constant_tensor", self, dtype_of(array, dtype), *_numbers(list(array.shape)), ffi.from_buffer(array) if array.size else NULL)
+
+    def value(self, path):
+        """What scope `path` passes on: "encoder/layer1"."""
+        return self._value(lib.weft_graph_value(self.pointer, text(path)))
+
+    def value_of(self, path):
+        """The parameter or state made under `path`, in any graph: the value at this place."""
+        lib.weft_graph_at(self.pointer, *place())
+        return self._value(lib.weft_value_of(self.pointer, text(path)))
+
+    @contextlib.contextmanager
+    def scope(self, name):
+        """with g.scope("generator"): what is built within has its parameters under this name. "a/b" is a scope within a scope."""
+        entered = 0
+        try:
+            for part in str(name).split("/"):
+                lib.weft_graph_at(self.pointer, *place())
+                if lib.weft_graph_scope_enter(self.pointer, text(part)) == NULL:
+                    failed(self.model)
+                entered += 1
+            yield self
+        finally:
+            for _ in range(entered):
+                lib.weft_scope_leave(self.pointer)
+
+    def inputs(self):
+        """The inputs so far: a list of Port."""
+        return _ports(lambda i, port: lib.weft_graph_input(self.pointer, i, port))
+
+
+def _init(init):
+    from ._structs import init as made
+    return made(init)[0]
+
+
+class Port:
+    """An input or output: name, dtype, shape, bytes, and whether an axis is the batch."""
+    __slots__ = ("name", "dtype", "shape", "bytes", "has_batch")
+
+    def __init__(self, port):
+        self.name, self.dtype = string(port.name), dtype_word(port.dtype)
+        self.shape, self.bytes, self.has_batch = tuple(port.shape[0:port.ndim]), port.bytes, port.has_batch
+
+    def __repr__(self):
+        return f"{self.name}: {self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def _ports(at):
+    port, found = ffi.new("weft_port *"), []
+    while at(len(found), port):
+        found.append(Port(port))
+    return found
+
+
+def concat(values, axis=0):
+    return _ops.concat(values, axis)
+
+
+class Model(Handle):
+    """Parameters, state, and the static graphs that use them.
+
+    m = weft.Model("gan", batch=64)
+    g = m.graph("d_step", train=True)
+    """
+
+    def __init__(self, name="model", batch=None, ops=None, *, _pointer=None):
+        env = ffi.new("weft_env *")
+        if ops is not None:
+            env.ops = ops.pointer
+        pointer = lib.weft_model_new_in(text(name), env) if _pointer is None else _pointer
+        if pointer == NULL:
+            raise Error("memory", "model: out of memory")
+        super().__init__(pointer, lib.weft_model_free, ops)
+        self._graphs = {}
+        self._ok(None)
+        if batch is not None:
+            lib.weft_model_at(self.pointer, *place())
+            lib.weft_model_set_batch(self.pointer, batch)
+            self._ok(None)
+
+    @property
+    def name(self):
+        return string(lib.weft_model_name(self.pointer))
+
+    def __repr__(self):
+        return f"<weft.Model {self.name}: {', '.join(self.graphs)}>"
+
+    def _ok(self, result):
+        """The result, unless the last call has left an error."""
+        if lib.weft_model_error(self.pointer).status:
+            failed(self)
+        return result
+
+    def graph(self, name, train=False):
+        """A new graph. In training mode dropout drops, and batch_norm uses the batch's statistics."""
+        lib.weft_model_at(self.pointer, *place())
+        made = lib.weft_graph_new(self.pointer, text(name), lib.WEFT_TRAIN if train else lib.WEFT_EVAL)
+        if made == NULL:
+            failed(self)
+        return self._graph(made)
+
+    def _graph(self, pointer):
+        key = int(ffi.cast("intptr_t", pointer))
+        return self._graphs.setdefault(key, Graph(pointer, self))
+
+    @property
+    def graphs(self):
+        """The graphs by their names, in the order of making."""
+        count = lib.weft_graph_count(self.pointer)
+        return {string(lib.weft_graph_name(self.pointer, i)): self._graph(lib.weft_model_graph(self.pointer, i)) for i in range(count)}
+
+    def parameters(self, pattern=None):
+        """Parameters and state whose path matches: {path: ParameterInfo}."""
+        info, found, i = ffi.new("weft_parameter_info *"), {}, 0
+        while lib.weft_model_parameter(self.pointer, text(pattern), i, info):
+            p = Parameter(info)
+            found[p.path] = p
+            i += 1
+        return found
+
+    def minimize(self, loss, pattern=None, optimizer=None):
+        """Adds to the loss's graph the gradients by all trainable parameters under `pattern` ("generator", "encoder,head*weight"; None: all)
+        and their update by the optimizer: m.minimize(loss, "discriminator", weft.Adam(2e-4, beta1=0.5))."""
+        from .optim import Adam
+        keep = []
+        made = (optimizer or Adam()).structure(keep)
+        lib.weft_at(loss.pointer, *place())
+        if lib.weft_minimize(loss.pointer, text(pattern), made):
+            failed(self)
+
+    def assign(self, state, value):
+        """Writes the value into a state, or a parameter, when the graph runs."""
+        lib.weft_at(value.pointer, *place())
+        lib.weft_assign(state.pointer, value.pointer)
+        self._ok(None)
+
+    def gradients(self, loss, values):
+        """The gradients of a loss of one number by each of the values, as values."""
+        values = list(values)
+        into = ffi.new("weft_value *[]", len(values))
+        lib.weft_at(loss.pointer, *place())
+        if lib.weft_gradients(loss.pointer, len(values), [v.pointer for v in values], into):
+            failed(self)
+        return [Value(into[i], loss.graph) for i in range(len(values))]
+
+    def _setting(self, function, *arguments):
+        lib.weft_model_at(self.pointer, *place())
+        if function(self.pointer, *arguments):
+            failed(self)
+
+    def freeze(self, pattern):
+        """Parameters whose path matches are trained by no minimize(), before or after this call."""
+        self._setting(lib.weft_freeze, text(pattern))
+
+    def precision(self, dtype, path=None):
+        """The type in which products, convolutions and attention under `path` compute: "bf16", "f16", "f32"."""
+        self._setting(lib.weft_model_set_precision, text(path), word("weft_dtype", dtype))
+
+    def flow(self, steps, name=None):
+        """Which graphs an iteration of a training runs: "d_step*5 g_step"."""
+        if name is None:
+            self._setting(lib.weft_model_set_flow, text(steps))
+        else:
+            self._setting(lib.weft_model_set_flow_named, text(name), text(steps))
+
+    def ddp(self, path, **options):
+        """Options of data parallelism for the parameters under a path: m.ddp("generator", zero=2, bucket_cap_mb=4)."""
+        self._setting(lib.weft_model_set_ddp, text(path), structure("weft_ddp_options", options, []))
+
+    def set_optimizer(self, settings, name=None):
+        """Changes settings of an optimizer in all minimize() calls before: m.set_optimizer("lr=1e-4", "generator")."""
+        self._setting(lib.weft_model_set_optimizer, text(name), text(settings))
+
+    def text(self):
+        """The model as text, one line a node."""
+        return taken(lib.weft_model_text(self.pointer))
+
+    def save(self, path):
+        """Saves the model, without weights: graphtool and weft.load() read it."""
+        call(lib.weft_save, self.pointer, text(path))
+
+    def compile(self, **options):
+        """Compiles the model to a plan: m.compile(batch=64, threads=2, precision="bf16"). The options are those of weft_compile_options."""
+        from .plan import Plan
+        return Plan(self, options)
+
+
+class Parameter:
+    """A parameter or state of a model."""
+    __slots__ = ("path", "is_state", "is_frozen", "dtype", "shape")
+
+    def __init__(self, info):
+        self.path, self.is_state, self.is_frozen = string(info.path), info.is_state, info.is_frozen
+        self.dtype, self.shape = dtype_word(info.dtype), tuple(info.shape[0:info.ndim])
+
+    def __repr__(self):
+        return f"{self.path}: {self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def load(path, ops=None):
+    """Loads a model that Model.save(), weft_save() or graphtool has written."""
+    env = ffi.new("weft_env *")
+    if ops is not None:
+        env.ops = ops.pointer
+    return Model(ops=ops, _pointer=make(lib.weft_load, text(path), env))
+
+
+def parse(model_text, where="text"):
+    """A model from the text of Model.text()."""
+    return Model(_pointer=make(lib.weft_model_parse, text(model_text), text(where), NULL))

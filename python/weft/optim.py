@@ -1,0 +1,63 @@
+"""Optimizers by name, with PyTorch's arguments and defaults."""
+from ._fields import FIELDS
+from ._lib import Error, call, ffi, lib, text
+from ._structs import SPECIAL, fill, structure
+
+
+def _schedule(made, value, keep):
+    """A text as weft_schedule_text() reads it, or a list of dicts with the fields of weft_schedule."""
+    if isinstance(value, str):
+        call(lib.weft_schedule_text, text(value), made.schedule)
+        return
+    for i, part in enumerate([value] if isinstance(value, dict) else value):
+        fill(made.schedule + i, "weft_schedule", part, keep)
+
+
+def _groups(made, value, keep):
+    groups = ffi.new("weft_param_group[]", len(value))
+    keep.append(groups)
+    for i, group in enumerate(value):
+        fill(groups + i, "weft_param_group", group, keep)
+    made.groups, made.n_groups = groups, len(value)
+
+
+def _numbers(made, value, keep):
+    for i, (name, number) in enumerate(value.items()):
+        keep.append(text(name))
+        made.numbers[i].field, made.numbers[i].value = keep[-1], number
+
+
+SPECIAL["weft_optimizer", "schedule"] = _schedule
+SPECIAL["weft_optimizer", "groups"] = _groups
+SPECIAL["weft_param_group", "numbers"] = _numbers
+
+
+class Optimizer:
+    """An optimizer by its type: Optimizer("adam", lr=2e-4, beta1=0.5, schedule="cosine:0-10000,warmup=500").
+
+    groups: a list of dicts with the fields of weft_param_group, [{"pattern": "*bias", "decay_scale": 0}]
+    """
+
+    def __init__(self, type, lr=None, **fields):
+        self.fields = dict(type=type, lr=lr, **fields)
+        self.structure([])  # finds mistakes where they are made
+
+    def structure(self, keep):
+        return structure("weft_optimizer", self.fields, keep)
+
+    def __repr__(self):
+        return "weft.Optimizer(" + ", ".join(f"{k}={v!r}" for k, v in self.fields.items() if v is not None) + ")"
+
+
+def _named(name):
+    def make(lr=None, **fields):
+        return Optimizer(name.lower(), lr, **fields)
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f'Optimizer("{name.lower()}", lr, ...).'
+    return make
+
+
+__all__ = NAMES = ("SGD", "ASGD", "Rprop", "Adam", "AdamW", "AMSGrad", "RMSprop", "Adagrad", "Adadelta", "Adafactor", "Adamax", "NAdam", "RAdam", "LAMB",
+         "LARS", "Lion", "Muon")
+globals().update({name: _named(name) for name in NAMES})
+Optimizer.__doc__ += "\n" + "\n".join(f"    {name}: {doc}" for name, doc in FIELDS["weft_optimizer"].items() if name not in ("groups", "n_groups"))
