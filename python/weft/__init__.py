@@ -12,15 +12,18 @@
 from . import _ops
 from ._build import BATCH
 from ._lib import Error, __version__
+from .comm import Comm, world
 from .model import Graph, Model, Parameter, Port, Value, load, parse
 from .optim import *  # noqa: F403
 from .optim import NAMES, Optimizer
 from .plan import Plan, passes
 from .session import Session, Store
+from .train import Evaluator, Hook, Source, Tally, Trainer, arrays, data, evaluators, hooks, samples
 
 _OPS = [name for name in vars(_ops) if not name.startswith("_") and name not in ("OfValues", "OfGraphs")]
-globals().update({name: getattr(_ops, name) for name in _OPS})
+globals().update({name: getattr(_ops, name) for name in _OPS if name not in ("rank", "world")})
 
 # Names of Python's own functions (sum, max, abs ...) are here as weft.sum, and not in `from weft import *`.
-__all__ = ["BATCH", "Error", "Graph", "Model", "Optimizer", "Parameter", "Plan", "Port", "Session", "Store", "Value", "load", "parse", "passes", *NAMES,
+__all__ = ["BATCH", "Comm", "Error", "Evaluator", "Graph", "Hook", "Model", "Optimizer", "Parameter", "Plan", "Port", "Session", "Source", "Store", "Tally",
+           "Trainer", "Value", "arrays", "data", "evaluators", "hooks", "load", "parse", "passes", "samples", "world", *NAMES,
            *(name for name in _OPS if name not in __builtins__)]

@@ -1,0 +1,40 @@
+# python.cmake - the Python package `weft` as a folder, python/ of the build: PYTHONPATH=build/release/python. python/generate.py makes of
+# the headers what they say; the libraries are links to the build's own. Without cffi there is no such folder.
+find_package(Python3 COMPONENTS Interpreter)
+if(NOT WEFT_SHARED OR NOT Python3_FOUND OR CMAKE_CROSSCOMPILING)
+    return()
+endif()
+foreach(python ${Python3_EXECUTABLE} /usr/bin/python3) # the system's own has the system's packages
+    execute_process(COMMAND ${python} -c "import cffi, numpy" RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
+    if(missing STREQUAL "0")
+        set(PYTHON_WITH_CFFI ${python})
+        break()
+    endif()
+endforeach()
+if(NOT PYTHON_WITH_CFFI)
+    message(STATUS "no Python package: python3-cffi and python3-numpy are needed")
+    return()
+endif()
+set(PYTHON_FOLDER ${PROJECT_BINARY_DIR}/python)
+set(PYTHON_MADE ${PYTHON_FOLDER}/weft/_abi.py ${PYTHON_FOLDER}/weft/_ops.py ${PYTHON_FOLDER}/weft/_fields.py)
+file(GLOB PYTHON_HEADERS CONFIGURE_DEPENDS include/weft/*.h)
+file(GLOB PYTHON_SOURCES CONFIGURE_DEPENDS python/weft/*.py)
+file(MAKE_DIRECTORY ${PYTHON_FOLDER}/weft/lib)
+add_custom_command(
+    OUTPUT ${PYTHON_MADE}
+    COMMAND ${PYTHON_WITH_CFFI} ${PROJECT_SOURCE_DIR}/python/generate.py ${PROJECT_SOURCE_DIR}/include ${PYTHON_FOLDER}/weft --cc ${CMAKE_C_COMPILER}
+    DEPENDS python/generate.py ${PYTHON_HEADERS} VERBATIM)
+foreach(source ${PYTHON_SOURCES})
+    get_filename_component(name ${source} NAME)
+    file(CREATE_LINK ${source} ${PYTHON_FOLDER}/weft/${name} SYMBOLIC)
+endforeach()
+set(PYTHON_LIBRARIES weft_shared weft_train_shared)
+foreach(way ${WEFT_WAYS})
+    list(APPEND PYTHON_LIBRARIES weft_${way}_shared)
+endforeach()
+add_custom_target(python ALL DEPENDS ${PYTHON_MADE})
+foreach(library ${PYTHON_LIBRARIES})
+    add_custom_command(TARGET python POST_BUILD COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:${library}>
+                       ${PYTHON_FOLDER}/weft/lib/$<TARGET_SONAME_FILE_NAME:${library}> VERBATIM)
+    add_dependencies(python ${library})
+endforeach()
