@@ -51,6 +51,10 @@ class Value(_ops.OfValues):
         lib.weft_output(self.pointer, text(name))
         return self.graph.model._ok(self)
 
+    def scope(self, name):
+        """Graph.scope() of its graph."""
+        return self.graph.scope(name)
+
     def detach(self):
         """The value, through which no gradient flows: stop_gradient()."""
         return self.stop_gradient()
@@ -378,6 +382,11 @@ class Model(Handle):
     def save(self, path):
         """Saves the model, without weights: graphtool and weft.load() read it."""
         call(lib.weft_save, self.pointer, text(path))
+
+    def view(self, graph=None, depth=None, max_nodes=None):
+        """A picture of a graph as it was built, for a notebook. `depth` levels of scopes are open."""
+        from .view import draw
+        return draw(self, "graph", graph, depth=depth, max_nodes=max_nodes)
 
     def compile(self, **options):
         """Compiles the model to a plan: m.compile(batch=64, threads=2, precision="bf16"). The options are those of weft_compile_options."""
