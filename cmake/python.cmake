@@ -16,9 +16,9 @@ if(NOT PYTHON_WITH_CFFI)
     return()
 endif()
 set(PYTHON_FOLDER ${PROJECT_BINARY_DIR}/python)
-set(PYTHON_MADE ${PYTHON_FOLDER}/weft/_abi.py ${PYTHON_FOLDER}/weft/_ops.py ${PYTHON_FOLDER}/weft/_fields.py)
+set(PYTHON_MADE ${PYTHON_FOLDER}/weft/__init__.pyi ${PYTHON_FOLDER}/weft/_abi.py ${PYTHON_FOLDER}/weft/_ops.py ${PYTHON_FOLDER}/weft/_fields.py)
 file(GLOB PYTHON_HEADERS CONFIGURE_DEPENDS include/weft/*.h)
-file(GLOB PYTHON_SOURCES CONFIGURE_DEPENDS python/weft/*.py)
+file(GLOB PYTHON_SOURCES CONFIGURE_DEPENDS python/weft/*.py python/weft/py.typed)
 file(MAKE_DIRECTORY ${PYTHON_FOLDER}/weft/lib)
 add_custom_command(
     OUTPUT ${PYTHON_MADE}

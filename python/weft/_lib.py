@@ -63,7 +63,7 @@ def words_of(type_name):
     return {name[begin:].lower(): number for name, number in sorted(names.items(), key=lambda item: item[1])}
 
 
-_words = {}
+_words: dict = {}
 
 
 def word(type_name, value):
@@ -89,7 +89,7 @@ STATUSES = {number: name for name, number in words_of("weft_status").items()}
 
 # ---- errors ----
 
-_raised = []  # what Python functions raised while C called them, with the text that C got: (exception, text); the newest 16
+_raised: list = []  # what Python functions raised while C called them, with the text that C got: (exception, text); the newest 16
 
 
 def keep_raised(why, error):

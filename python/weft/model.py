@@ -1,6 +1,7 @@
 """Models, graphs and values: what a program builds."""
 import contextlib
 import operator
+from typing import Sequence, Tuple, Union
 
 from . import _ops
 from ._build import BATCH, _build, _numbers, failed, place
@@ -8,7 +9,11 @@ from ._handles import Handle
 from ._lib import NULL, Error, call, check, ffi, lib, make, string, taken, text, word
 from ._structs import structure
 
-_DTYPES = {}  # number -> word
+Init = Union[str, Tuple]  # initial values: "zeros", ("normal", 0, 0.02)
+Numbers = Union[int, Sequence[Union[int, str]], None]  # a shape, in which "batch" is the batch, or axes
+DType = object  # "f32", numpy.float32, torch.float32
+
+_DTYPES: dict = {}  # number -> word
 
 
 def dtype_word(number):
