@@ -242,6 +242,33 @@ WEFT_API weft_value *weft_scatter(weft_value *x, int axis, weft_value *ids, weft
 WEFT_API weft_value *weft_scatter_add(weft_value *x, int axis, weft_value *ids, weft_value *src);
 /** Adds parts of src[2, n, 3] to x[2, 5, 3] at places ids[n] of `axis`, here 1. */
 WEFT_API weft_value *weft_index_add(weft_value *x, int axis, weft_value *ids, weft_value *src);
+/** How weft_scatter_reduce() joins elements. */
+typedef enum weft_scatter_reduction {
+    WEFT_SCATTER_SUM = 0,  /**< their sum */
+    WEFT_SCATTER_PROD = 1, /**< their product */
+    WEFT_SCATTER_MEAN = 2, /**< their mean, of integers rounded down */
+    WEFT_SCATTER_AMAX = 3, /**< the largest; NaN if one is NaN; equal ones share the gradient */
+    WEFT_SCATTER_AMIN = 4, /**< the smallest; otherwise as the largest */
+} weft_scatter_reduction;
+/** As weft_scatter_add(), but joins what ids name a place for, and with include_self x's element there. */
+WEFT_API weft_value *weft_scatter_reduce(weft_value *x, int axis, weft_value *ids, weft_value *src,
+                                         weft_scatter_reduction reduction, bool include_self);
+/** The same for parts of src at places ids[n] of `axis`, as in weft_index_add(). */
+WEFT_API weft_value *weft_index_reduce(weft_value *x, int axis, weft_value *ids, weft_value *src,
+                                       weft_scatter_reduction reduction, bool include_self);
+/** x[i, :, j]: n indices for the first axes of x, integers that broadcast to each other, or NULL for an axis
+ * that is taken whole, as those after them are. The axes of the indices stand where the first axis with an
+ * index was, or in front if an axis between two of them is taken whole: x[A, B, C, D] by {NULL, i, j} of [T]
+ * -> [A, T, D], by {i, NULL, j} -> [T, B, D]. An index below 0 counts from the end (in the ops above it
+ * fails the run). Masks of bool are refused: the shape would depend on them. ONNX: GatherND is this with the
+ * parts that weft_unbind() makes of the last axis of its indices. */
+WEFT_API weft_value *weft_index(weft_value *x, int n, weft_value *const *indices);
+/** x, but with values at the places that weft_index() takes, to which they broadcast, or, with `accumulate`,
+ * added there. Where indices name a place several times, the last is kept (row-major), or all are added in
+ * this order. One mask of bool may be the only index, with values that do not count what is true: weft_where.
+ * ONNX: ScatterND, with parts as above, and with reduction="add" as accumulate. */
+WEFT_API weft_value *weft_index_put(weft_value *x, int n, weft_value *const *indices, weft_value *values,
+                                    bool accumulate);
 /** How often each of 0 to bins - 1 is in x, integers of any shape: i64[bins]. PyTorch's grows with x. */
 WEFT_API weft_value *weft_bincount(weft_value *x, int64_t bins);
 /** x in rising order along `axis`, or in falling order. Equal elements keep their order; NaN is larger than

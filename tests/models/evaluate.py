@@ -226,6 +226,14 @@ def rotary(x, o, r):
     return torch.cat([head, x[..., n:]], -1)
 
 
+SCATTERS = "sum prod mean amax amin".split()
+
+
+def indices(axes, ids):
+    """x[these] has ids for these axes."""
+    return tuple(ids[axes.index(k)] if k in axes else slice(None) for k in range(axes[-1] + 1))
+
+
 def channel_norm(x, groups, eps):
     y = normalize(x[0].reshape(x[0].shape[0], groups, -1), [-1], eps).reshape(x[0].shape)
     shape = [1, -1] + [1] * (y.dim() - 2)
@@ -308,6 +316,10 @@ COMPUTE = {
     "index_select": lambda x, i, r: x[0].index_select(i[0], x[1]),
     "scatter": lambda x, i, r: x[0].scatter(i[0], x[1], x[2]), "scatter_add": lambda x, i, r: x[0].scatter_add(i[0], x[1], x[2]),
     "index_add": lambda x, i, r: x[0].index_add(i[0], x[1], x[2]),
+    "scatter_reduce": lambda x, i, r: x[0].scatter_reduce(i[0], x[1], x[2], SCATTERS[i[1]], include_self=bool(i[2])),
+    "index_reduce": lambda x, i, r: x[0].index_reduce(i[0], x[1], x[2], SCATTERS[i[1]], include_self=bool(i[2])),
+    "index": lambda x, i, r: x[0][indices(i, x[1:])],
+    "index_put": lambda x, i, r: x[0].index_put(indices(i[1:], x[2:]), x[1], accumulate=bool(i[0])),
     "sort": lambda x, i, r: torch.sort(x[0], dim=i[0], descending=bool(i[1]), stable=True)[0],
     "topk": lambda x, i, r: torch.sort(x[0], dim=i[1], descending=bool(i[2]), stable=True)[0].narrow(i[1], 0, i[0]),
     "where": lambda x, i, r: torch.where(x[0], x[1], x[2]),
