@@ -323,20 +323,25 @@ WEFT_API weft_value *weft_linear_op(weft_value *x, weft_value *w, weft_value *b)
 /** Rows of w[rows, d] by integer ids [...] -> [..., d]. An id outside 0 to rows - 1 fails the run
  * (WEFT_DATA). */
 WEFT_API weft_value *weft_embedding_op(weft_value *w, weft_value *ids);
-/** How weft_attention() computes; NULL or zeroes: PyTorch's defaults. */
+/** How weft_attention() computes; NULL or zeroes: PyTorch's defaults. Row i is at position t = i + offset. */
 typedef struct weft_attention_options {
-    bool causal;  /**< row i sees keys j <= i only, also where there are more keys than rows */
+    bool causal;  /**< a row sees keys j <= t only, also where there are more keys than rows */
     double scale; /**< of the scores q k^T; 0: 1/sqrt(D) */
     /** NULL, or what broadcasts to the scores [B, H, T, S]: bool, true where a row sees a key; or numbers of
-     * f32 or q's type, added to the scores. Besides `causal` and `window`. A row that sees no key gives 0. */
+     * f32 or q's type, added to the scores. Besides the other limits. A row that sees no key gives 0, and
+     * gradients of 0, as in PyTorch. */
     weft_value *mask;
     double dropout; /**< probability that an element of the softmax is dropped, in training graphs only */
-    int64_t window; /**< row i sees keys i - window < j <= i only, which implies `causal`; 0: no window */
-    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
+    int64_t window; /**< a row sees keys t - window < j only; without `ahead` this implies `causal`; 0: all */
+    int64_t ahead;  /**< a row sees keys j < t + ahead only: 1 is `causal`; INT64_MAX or 0: all */
+    /** Keys before the first row: past keys, as in ONNX's Attention. S - T is torch's causal_lower_right. */
+    int64_t offset;
+    double softcap; /**< scores become softcap tanh(score / softcap), before the mask; 0: they do not */
+    uint64_t reserved[WEFT_RESERVED - 3]; /**< zeros (status.h) */
 } weft_attention_options;
-/** softmax(q k^T scale) v, torch.nn.functional.scaled_dot_product_attention: q [B, H, T, D], k and v
- * [B, H / n, S, D] -> [B, H, T, D]. Each head of k and v is shared by n heads of q that follow one another
- * (PyTorch: enable_gqa). */
+/** softmax(q k^T scale) v, torch.nn.functional.scaled_dot_product_attention: q [B, H, T, D], k [B, H / n, S,
+ * D], v [B, H / n, S, E] -> [B, H, T, E]. Each head of k and v is shared by n heads of q that follow one
+ * another (PyTorch: enable_gqa). */
 WEFT_API weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v,
                                     const weft_attention_options *options);
 /** How weft_rotary() rotates; NULL or zeroes: as Llama does. */

@@ -183,10 +183,12 @@ def bce_with_logits(x, o, r):
 
 def seen_by(o, t, s):
     """Which key a row sees, mask left aside: True where it does."""
-    row, key = torch.arange(t)[:, None], torch.arange(s)
+    row, key = torch.arange(t)[:, None] + o.get("offset", 0), torch.arange(s)
     seen = torch.ones(t, s, dtype=torch.bool)
-    if o.get("causal") or o.get("window"):
+    if o.get("causal") or (o.get("window") and not o.get("ahead")):
         seen = key <= row
+    if o.get("ahead"):
+        seen = seen & (key < row + o["ahead"])
     return seen & (key > row - o["window"]) if o.get("window") else seen
 
 
@@ -199,6 +201,8 @@ def attention_mask(x, o):
 
 
 def attention_torch(x, o, r):
+    if o.get("softcap"):
+        return attention_with(x, o)
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         return F.scaled_dot_product_attention(*x[:3], attention_mask(x, o), scale=o.get("scale"),
                                               enable_gqa=x[0].shape[1] != x[1].shape[1])
@@ -209,6 +213,8 @@ def attention_with(x, o, keep=1, step=lambda x: x, softmax=softmax):
     k, v = (t.repeat_interleave(x[0].shape[1] // t.shape[1], 1) for t in x[1:3])
     s = step(x[0] @ k.transpose(-1, -2) * o.get("scale", 1 / math.sqrt(x[0].shape[-1])))
     mask = attention_mask(x, o)
+    if o.get("softcap"):
+        s = step(o["softcap"] * torch.tanh(s / o["softcap"]))
     s = torch.where(mask, s, -1e30) if mask.dtype == torch.bool else step(s + mask)
     p = step(softmax(s)) * keep
     return (p if mask.dtype != torch.bool else p * mask.any(-1, keepdim=True)) @ v

@@ -613,7 +613,8 @@ def attention_with(g, at):
     """Heads of q share those of k and v; a mask that broadcasts to the scores, of bools or of numbers."""
     b, heads, share, t, s, d = g.size(3), g.size(2), g.pick([1, 1, 2, 3]), g.size(5), g.size(5), g.size(6)
     q, k = at(0, (b, heads * share, t, d), most=4), at(1, (b, heads, s, d), most=4)
-    v = k if at.is_twice() and g.chance(0.5) else at(2, (b, heads, s, d), most=4)
+    e = g.size(6) if at.k != 2 and g.chance(0.4) else d
+    v = k if at.is_twice() and g.chance(0.5) else at(2, (b, heads, s, e), most=4)
     mask, o = None, {}
     if at.k == 3 or g.chance(0.6):
         scores = (b, heads * share, t, s)
@@ -623,11 +624,17 @@ def attention_with(g, at):
         o["causal"] = True
     if g.chance(0.3):
         o["window"] = 1 + g.below(4)
+    if g.chance(0.2):
+        o["ahead"] = 1 + g.below(4)
+    if g.chance(0.2):
+        o["offset"] = g.below(7) - 3
+    if g.chance(0.2):
+        o["softcap"] = g.pick([0.5, 1, 20])
     if g.chance(0.4):
         o["scale"] = 0.5
     if g.chance(0.3):
         o["dropout"] = g.pick([0.2, 0.5])
-    return g.node("attention_with", [q, k, v, mask], o=o, shape=(b, heads * share, t, d), mag=2 * v.mag)
+    return g.node("attention_with", [q, k, v, mask], o=o, shape=(b, heads * share, t, v.shape[3]), mag=2 * v.mag)
 
 
 def rotary(g, at):

@@ -98,6 +98,11 @@ static const form forms[] = {
     {"attention", "f32[$m,$n,$a,$b], f32[$m,$n,$c,$b], f32[$m,$n,$c,$b], f32[$m,1,1,$c]", "causal=0", -1, 1},
     {"attention", "f32[$m,$n,$a,$b], f32[$m,1,$c,$b], f32[$m,1,$c,$b], f32[$n,$a,1]", "causal=1 window=$d",
      -1, 1},
+    {"attention", "f32[$m,$n,$a,$b], f32[$m,1,$c,$b], f32[$m,1,$c,$d]",
+     "ahead=$k window=$d offset=-$m softcap=1", -1, 1},
+    {"attention_backward",
+     "f32[$m,$a,$n,$d], f32[$m,$n,$a,$b], f32[$m,1,$c,$b], f32[$m,1,$c,$d], f32[$m,$a,$n,$d], f32[$m,$n,$a]",
+     "ahead=$d window=$k offset=$m softcap=1", -0.5, 0.5},
     {"attention_backward",
      "f32[$m,$a,$n,$b], f32[$m,$n,$a,$b], f32[$m,1,$c,$b], f32[$m,1,$c,$b], f32[$m,$a,$n,$b], f32[$m,$n,$a], "
      "f32[$a,$c], f32[$m,$n,$a]",

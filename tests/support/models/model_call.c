@@ -359,7 +359,10 @@ static weft_value *attention_with(call *c) {
                                 .scale = number(c, "scale"),
                                 .mask = c->in[3],
                                 .dropout = number(c, "dropout"),
-                                .window = (int64_t)number(c, "window")};
+                                .window = (int64_t)number(c, "window"),
+                                .ahead = (int64_t)number(c, "ahead"),
+                                .offset = (int64_t)number(c, "offset"),
+                                .softcap = number(c, "softcap")};
     return weft_attention(c->in[0], c->in[1], c->in[2], &o);
 }
 
