@@ -236,8 +236,8 @@ SCATTERS = "sum prod mean amax amin".split()
 
 
 def indices(axes, ids):
-    """x[these] has ids for these axes."""
-    return tuple(ids[axes.index(k)] if k in axes else slice(None) for k in range(axes[-1] + 1))
+    """aten's indices: ids for these axes."""
+    return [ids[axes.index(k)] if k in axes else None for k in range(axes[-1] + 1)]
 
 
 def channel_norm(x, groups, eps):
@@ -324,8 +324,8 @@ COMPUTE = {
     "index_add": lambda x, i, r: x[0].index_add(i[0], x[1], x[2]),
     "scatter_reduce": lambda x, i, r: x[0].scatter_reduce(i[0], x[1], x[2], SCATTERS[i[1]], include_self=bool(i[2])),
     "index_reduce": lambda x, i, r: x[0].index_reduce(i[0], x[1], x[2], SCATTERS[i[1]], include_self=bool(i[2])),
-    "index": lambda x, i, r: x[0][indices(i, x[1:])],
-    "index_put": lambda x, i, r: x[0].index_put(indices(i[1:], x[2:]), x[1], accumulate=bool(i[0])),
+    "index": lambda x, i, r: torch.ops.aten.index(x[0], indices(i, x[1:])),
+    "index_put": lambda x, i, r: torch.ops.aten.index_put(x[0], indices(i[1:], x[2:]), x[1], bool(i[0])),
     "sort": lambda x, i, r: torch.sort(x[0], dim=i[0], descending=bool(i[1]), stable=True)[0],
     "topk": lambda x, i, r: torch.sort(x[0], dim=i[1], descending=bool(i[2]), stable=True)[0].narrow(i[1], 0, i[0]),
     "where": lambda x, i, r: torch.where(x[0], x[1], x[2]),
