@@ -9,7 +9,8 @@ from draft import differentiable
 
 # Public builders that no case calls, and why.
 NOT_DRAWN = {
-    # (none today)
+    **{name: "until golden.py makes the cases again" for name in """strided_slice batch_norm_eval bitwise_and bitwise_or
+       bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift""".split()},
 }
 OPTIONS = ("precision", "world", "zero", "shard", "cap", "serial", "reduce", "via", "unoptimized", "manual")
 
