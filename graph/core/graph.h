@@ -352,7 +352,7 @@ weft_variable *variable_made(weft_model *m, const char *path, variable_kind kind
 weft_variable *variable_shared(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
                                weft_init init);
 /* false after recording why `init` cannot fill `path`, which has ndim axes. g may be NULL. */
-bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, int ndim);
+bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, const tensor_type *type);
 /* Whether a program may name it: parameters and state, not the compiler's variables. */
 bool variable_is_named(variable_kind kind);
 /* Whether its memory is a range of its bucket's: parameters and shards. */

@@ -13,6 +13,8 @@ static bool call_check(const op_call *c) {
     const weft_op *op = c->op;
     int most = op_max_in(op);
     char why[200];
+    if (c->n_in < op->min_in && most < 0)
+        return op_fail(c, WEFT_ARGUMENT, "%d operands: there must be at least %d", c->n_in, op->min_in);
     if (c->n_in < op->min_in || (most >= 0 && c->n_in > most))
         return op_fail(c, WEFT_ARGUMENT, "%d operands, %d to %d are allowed", c->n_in, op->min_in, most);
     for (int i = 0; i < c->n_in; i++)

@@ -31,7 +31,7 @@ WEFT_API weft_value *weft_sigmoid(weft_value *x);    /**< 1 / (1 + exp(-x)) */
 WEFT_API weft_value *weft_relu(weft_value *x);       /**< max(x, 0); NaN stays NaN */
 /** x where x > 0, else slope * x. PyTorch's default slope is 0.01. */
 WEFT_API weft_value *weft_leaky_relu(weft_value *x, double slope);
-/** x, but at least min and at most max. */
+/** x, but at least min and at most max; either may be infinite. */
 WEFT_API weft_value *weft_clamp(weft_value *x, double min, double max);
 /** log(1 + exp(beta x)) / beta; x where beta x > threshold. PyTorch's defaults are 1 and 20. */
 WEFT_API weft_value *weft_softplus(weft_value *x, double beta, double threshold);
@@ -68,6 +68,7 @@ WEFT_API weft_value *weft_sign(weft_value *x);        /**< 1, 0 or -1; 0 for NaN
 WEFT_API weft_value *weft_isnan(weft_value *x);       /**< Whether x is NaN, as bool; any type. */
 WEFT_API weft_value *weft_isinf(weft_value *x);       /**< Whether x is infinite, as bool; any type. */
 WEFT_API weft_value *weft_logical_not(weft_value *x); /**< Whether x is 0, as bool; any type. */
+WEFT_API weft_value *weft_bitwise_not(weft_value *x); /**< The bits that x lacks; u8, i32, i64 or bool. */
 WEFT_API weft_value *weft_scale(weft_value *x, double factor);  /**< factor * x */
 WEFT_API weft_value *weft_offset(weft_value *x, double amount); /**< x + amount */
 /** x as another type, from any type to any. Floating point to integer truncates. */
@@ -99,6 +100,14 @@ WEFT_API weft_value *weft_less_equal(weft_value *a, weft_value *b);    /**< a <=
 WEFT_API weft_value *weft_logical_and(weft_value *a, weft_value *b);
 WEFT_API weft_value *weft_logical_or(weft_value *a, weft_value *b);  /**< a or b, or both */
 WEFT_API weft_value *weft_logical_xor(weft_value *a, weft_value *b); /**< a or b, not both */
+/** The bits that both have. Operands of one type: u8, i32, i64, or bool, where it is the logical one. */
+WEFT_API weft_value *weft_bitwise_and(weft_value *a, weft_value *b);
+WEFT_API weft_value *weft_bitwise_or(weft_value *a, weft_value *b);  /**< The bits that a or b has. */
+WEFT_API weft_value *weft_bitwise_xor(weft_value *a, weft_value *b); /**< Those that one of them has. */
+/** a with its bits b places higher; b below 0 or past the width leaves 0. u8, i32 or i64. */
+WEFT_API weft_value *weft_bitwise_left_shift(weft_value *a, weft_value *b);
+/** The same to lower places; b below 0 or past the width leaves the sign. */
+WEFT_API weft_value *weft_bitwise_right_shift(weft_value *a, weft_value *b);
 /** What is left of a / b: fmod with the sign of a (as in C), remainder with that of b (as % in Python). */
 WEFT_API weft_value *weft_fmod(weft_value *a, weft_value *b);
 WEFT_API weft_value *weft_remainder(weft_value *a, weft_value *b); /**< See weft_fmod(). */
@@ -179,6 +188,9 @@ WEFT_API weft_value *weft_concat(int n, weft_value *const *values, int axis);
 /** Elements begin <= i < end of `axis`. Negative numbers count from the end; end INT64_MAX means to the
  * end. */
 WEFT_API weft_value *weft_slice(weft_value *x, int axis, int64_t begin, int64_t end);
+/** Elements begin, begin + step, ... before `end`, which as `begin` may be negative: x[begin:end:step]. The
+ * step is at least 1. Where `axis` is the batch, the result has as many elements as a plan's batch gives. */
+WEFT_API weft_value *weft_strided_slice(weft_value *x, int axis, int64_t begin, int64_t end, int64_t step);
 /** Adds `before` and `after` zeros around the elements of `axis`. */
 WEFT_API weft_value *weft_pad(weft_value *x, int axis, int64_t before, int64_t after);
 /** torch.nn.functional.pad(x, pads, value=value): pairs {before, after} for the last axis, the one before
@@ -284,7 +296,7 @@ WEFT_API weft_value *weft_topk(weft_value *x, int64_t k, int axis, bool largest,
 /** @name Constants and random numbers
  * @{ */
 /** A tensor whose elements are all `value`, which the type must be able to hold (no 0.5 as an integer, no 1e6
- * in f16). The shape may have WEFT_BATCH. */
+ * in f16); floating-point types hold infinities and NaN. The shape may have WEFT_BATCH. */
 WEFT_API weft_value *weft_constant(weft_graph *graph, weft_dtype dtype, int ndim, const int64_t *shape,
                                    double value);
 /** A tensor with the elements at `data`, which are copied: row-major, as many as `shape` says, at most
@@ -482,11 +494,15 @@ WEFT_API weft_value *weft_rms_norm_op(weft_value *x, weft_value *w, double eps);
 WEFT_API weft_value *weft_group_norm_op(weft_value *x, int64_t groups, weft_value *w, weft_value *b,
                                         double eps);
 /** Normalizes each channel of x[N, C], x[N, C, L], x[N, C, H, W] or x[N, C, D, H, W] by its mean and
- * variance in this batch, then w * x + b; w and b are [C]. eps as weft_layer_norm_op(). *mean and *variance
- * (NULL: not wanted) become these statistics, [C], the variance unbiased: torch.nn.functional.batch_norm
- * with training, whose running statistics are the caller's (weft_batch_norm() has them). */
+ * variance in this batch, then w * x + b; w and b are [C], or NULL. eps as weft_layer_norm_op(). *mean and
+ * *variance (NULL: not wanted) become these statistics, [C], the variance unbiased:
+ * torch.nn.functional.batch_norm with training, whose running statistics are the caller's (weft_batch_norm()
+ * has them). */
 WEFT_API weft_value *weft_batch_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps,
                                         weft_value **mean, weft_value **variance);
+/** The same by given statistics [C]: torch.nn.functional.batch_norm without training. */
+WEFT_API weft_value *weft_batch_norm_eval_op(weft_value *x, weft_value *mean, weft_value *variance,
+                                             weft_value *w, weft_value *b, double eps);
 /** Normalizes each channel of each x[n, C, ...] by its own elements, then w * x + b; w and b are [C], or
  * NULL. eps as weft_layer_norm_op(). */
 WEFT_API weft_value *weft_instance_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps);

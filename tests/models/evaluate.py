@@ -119,6 +119,12 @@ def normalize(x, axes, eps):
     return centered * torch.rsqrt(centered.square().mean(axes, keepdim=True) + eps)
 
 
+def batch_norm_eval(x, mean, var, w, b, eps):
+    along = [-1] + [1] * (x.dim() - 2)
+    y = (x - mean.reshape(along)) * torch.rsqrt(var + eps).reshape(along)
+    return y if w is None else y * w.reshape(along) + b.reshape(along)
+
+
 REDUCTIONS = ["mean", "sum", "none", "batchmean"]
 
 
@@ -306,9 +312,9 @@ COMPUTE = {
     "silu": lambda x, i, r: F.silu(x[0]), "mish": lambda x, i, r: F.mish(x[0]), "elu": lambda x, i, r: F.elu(x[0], r[0]),
     "hardswish": lambda x, i, r: F.hardswish(x[0]),
     **{n: (lambda f: lambda x, i, r: f(x[0]))(getattr(torch, n)) for n in
-       "erf sin cos tan asin acos atan floor ceil round trunc sign isnan isinf logical_not".split()},
+       "erf sin cos tan asin acos atan floor ceil round trunc sign isnan isinf logical_not bitwise_not".split()},
     **{n: (lambda f: lambda x, i, r: f(x[0], x[1]))(getattr(torch, n)) for n in
-       "fmod remainder floor_divide logical_and logical_or logical_xor".split()},
+       "fmod remainder floor_divide logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()},
     "trunc_divide": lambda x, i, r: torch.div(x[0], x[1], rounding_mode="trunc"),
     "bincount": lambda x, i, r: torch.bincount(x[0].flatten(), minlength=i[0]),
     "not_equal": lambda x, i, r: x[0] != x[1], "greater_equal": lambda x, i, r: x[0] >= x[1],
@@ -345,6 +351,7 @@ COMPUTE = {
     "permute": lambda x, i, r: x[0].permute(i), "transpose": lambda x, i, r: x[0].transpose(i[0], i[1]),
     "broadcast_to": lambda x, i, r: x[0].expand(i), "concat": lambda x, i, r: torch.cat(x, i[0]),
     "slice": lambda x, i, r: sliced(x[0], i), "pad": lambda x, i, r: padded(x[0], i),
+    "strided_slice": lambda x, i, r: x[0].movedim(i[0], 0)[i[1]:i[2]:i[3]].movedim(0, i[0]),
     "matmul": lambda x, i, r: matrix(x[0], i[0]) @ matrix(x[1], i[1]),
     "linear": lambda x, i, r: F.linear(x[0], x[1], x[2]), "embedding": lambda x, i, r: F.embedding(x[1], x[0]),
     "attention": lambda x, i, r: attention(*x, i, r), "attention_with": attention_torch, "rotary": rotary,
@@ -377,6 +384,7 @@ COMPUTE = {
     "softmax": lambda x, i, r: x[0].softmax(i[0]), "log_softmax": lambda x, i, r: x[0].log_softmax(i[0]),
     "layer_norm": composed(lambda x, i, r: F.layer_norm(x[0], own_axes(x), x[1], x[2], r[0] or 1e-5), layer_norm),
     "rms_norm": composed(lambda x, i, r: F.rms_norm(x[0], own_axes(x), x[1], r[0]), rms_norm),
+    "batch_norm_eval": lambda x, i, r: batch_norm_eval(*x, r[0]),
     "group_norm": composed(lambda x, i, r: F.group_norm(x[0], i[0], x[1], x[2], r[0]), lambda x, i, r: channel_norm(x, i[0], r[0])),
     "instance_norm": composed(lambda x, i, r: F.instance_norm(x[0], weight=x[1], bias=x[2], eps=r[0]),
                               lambda x, i, r: channel_norm(x, x[0].shape[1], r[0])),

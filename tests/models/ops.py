@@ -49,7 +49,7 @@ def signed(g, x):
     return g.node("offset", [x], r=[-4], shape=x.shape, dtype=I64)
 
 
-def whole(name, divides=False):
+def whole(name, divides=False, mag=20):
     """Of integers, which pass no gradient; none that divides is 0."""
     def draw(g, at):
         shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4)))
@@ -60,7 +60,7 @@ def whole(name, divides=False):
         if divides and g.chance(0.5):
             b = g.node(g.pick(["neg", "square"]), [b], shape=b.shape, dtype=I64)
         y = g.node(name, [a, b], shape=g.broadcast(a.shape, b.shape), dtype=I64)
-        return g.node("cast", [y], i=[F32], shape=y.shape, mag=20)
+        return g.node("cast", [y], i=[F32], shape=y.shape, mag=mag)
     return draw
 
 
@@ -317,6 +317,16 @@ def slice_(g, at):
     begin = g.below(x.shape[axis])
     end = begin + 1 + g.below(x.shape[axis] - begin)
     return g.sliced(x, axis, begin, end)
+
+
+def strided_slice(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    axis, step = g.below(len(x.shape)), 1 + g.below(3)
+    begin = g.below(x.shape[axis])
+    end = begin + 1 + g.below(x.shape[axis] - begin)
+    shape = tuple((end - begin - 1) // step + 1 if k == axis else d for k, d in enumerate(x.shape))
+    named = axis - len(shape) if g.chance(0.3) else axis
+    return g.node("strided_slice", [x], i=[named, begin, end, step], shape=shape, mag=x.mag, view="sliced")
 
 
 def pad(g, at):
@@ -902,6 +912,16 @@ def batch_norm(g, at):
     return g.node("batch_norm", [x], s=path, r=[g.pick([1e-3, 0.1]), g.pick([0, 0.3])], shape=x.shape, mag=4, image=axes == 4)
 
 
+def batch_norm_eval(g, at):
+    x = at(0, (g.size(), g.size(5), *(g.size(4) for _ in range(at.ndim(0, 2, 5) - 2))))
+    c = x.shape[1:2]
+    mean, var = at(1, c), at(2, c, positive=True)
+    affine = at.k > 2 or g.chance(0.7)
+    w, b = (at(3, c), at(4, c)) if affine else (None, None)
+    return g.node("batch_norm_eval", [x, mean, var, w, b], r=[g.pick([1e-3, 0.1])], shape=x.shape,
+                  mag=2 * (x.mag + mean.mag) * (w.mag if affine else 1))
+
+
 def cross_entropy(g, at):
     n, classes = g.size(), 1 + g.size()
     x, t = at(0, (n, classes)), at(1, (n,), dtype=I64, below=classes)
@@ -1106,6 +1126,9 @@ TABLE = {op.name: op for op in [
     *(Op(n, at_times(binary(n, (False, True), mag=ADD), whole(n, True)), "a b") for n in "fmod remainder".split()),
     *(Op(n, whole(n, True), "a b", blind="a b") for n in "floor_divide trunc_divide".split()),
     *(Op(n, compare(n), "a b", blind="a b") for n in "not_equal greater_equal".split()),
+    *(Op(f"bitwise_{n}", whole(f"bitwise_{n}"), "a b", blind="a b") for n in "and or xor right_shift".split()),
+    Op("bitwise_left_shift", whole("bitwise_left_shift", mag=5000), "a b", blind="a b"),
+    Op("bitwise_not", whole_number("bitwise_not", lambda g: []), blind="x"),
     *(Op(n, logic(n), "a b", blind="a b") for n in "logical_and logical_or logical_xor".split()),
     Op("logical_not", test("logical_not", BOOL), blind="x"),
     *(Op(n, test(n), blind="x") for n in "isnan isinf".split()),
@@ -1133,7 +1156,7 @@ TABLE = {op.name: op for op in [
     Op("var", reduce("var", correction, mag=lambda m, n: 2 * m * m)), Op("logsumexp", reduce("logsumexp", mag=lambda m, n: m + 7)),
     Op("vector_norm", reduce("vector_norm", order, positive=True, mag=lambda m, n: m * n)),
     Op("reshape", reshape), Op("flatten", flatten), Op("permute", permute), Op("transpose", transpose),
-    Op("broadcast_to", broadcast_to), Op("concat", concat, "first rest"), Op("slice", slice_), Op("pad", pad),
+    Op("broadcast_to", broadcast_to), Op("concat", concat, "first rest"), Op("slice", slice_), Op("strided_slice", strided_slice), Op("pad", pad),
     Op("matmul", matmul, "a b"), Op("linear", linear, "x w b", flat="b", plane="w"),
     Op("embedding", embedding, "w ids", blind="ids", plane="w"),
     Op("attention", attention, "q k v"), Op("attention_with", attention_with, "q k v mask"), Op("rotary", rotary),
@@ -1159,6 +1182,7 @@ TABLE = {op.name: op for op in [
     *(Op(n, pad_mode(n)) for n in "reflect_pad replicate_pad circular_pad".split()),
     Op("softmax", softmax("softmax")), Op("log_softmax", softmax("log_softmax")),
     Op("layer_norm", layer_norm, "x w b", flat="w b"), Op("batch_norm", batch_norm),
+    Op("batch_norm_eval", batch_norm_eval, "x m v w b", flat="m v w b"),
     Op("rms_norm", rms_norm, "x w", flat="w"), Op("group_norm", channel_norm("group_norm"), "x w b", flat="w b"),
     Op("instance_norm", channel_norm("instance_norm"), "x w b", flat="w b"),
     Op("cross_entropy", cross_entropy, "x t", blind="t", flat="t", plane="x"),
@@ -1177,7 +1201,7 @@ TABLE = {op.name: op for op in [
 POINTWISE = set("neg abs square sqrt rsqrt reciprocal exp log tanh sigmoid relu leaky_relu clamp softplus gelu gelu_tanh scale offset "
                 "cast stop_gradient dropout add sub mul div pow maximum minimum equal greater where bce_with_logits "
                 "silu mish elu hardswish erf sin cos tan asin acos atan floor ceil round trunc sign fmod remainder not_equal "
-                "floor_divide trunc_divide greater_equal logical_and logical_or logical_xor logical_not isnan isinf less less_equal hardsigmoid relu6 softsign "
+                "floor_divide trunc_divide greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift isnan isinf less less_equal hardsigmoid relu6 softsign "
                 "logsigmoid selu prelu hardtanh".split())
 
 # Those without operands, and those that are written into every graph that has the kind.

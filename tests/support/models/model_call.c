@@ -54,6 +54,7 @@ static const struct {
     {"isnan", weft_isnan},
     {"isinf", weft_isinf},
     {"logical_not", weft_logical_not},
+    {"bitwise_not", weft_bitwise_not},
 };
 
 static const struct {
@@ -91,6 +92,11 @@ static const struct {
     {"logical_and", weft_logical_and},
     {"logical_or", weft_logical_or},
     {"logical_xor", weft_logical_xor},
+    {"bitwise_and", weft_bitwise_and},
+    {"bitwise_or", weft_bitwise_or},
+    {"bitwise_xor", weft_bitwise_xor},
+    {"bitwise_left_shift", weft_bitwise_left_shift},
+    {"bitwise_right_shift", weft_bitwise_right_shift},
     {"fmod", weft_fmod},
     {"remainder", weft_remainder},
     {"floor_divide", weft_floor_divide},
@@ -258,6 +264,7 @@ static weft_value *shapes(call *c) {
     if (!strcmp(c->op, "broadcast_to")) return weft_broadcast_to(x, c->n_i, i);
     if (!strcmp(c->op, "concat")) return weft_concat(c->n, c->in, (int)i[0]);
     if (!strcmp(c->op, "slice")) return weft_slice(x, (int)i[0], i[1], i[2]);
+    if (!strcmp(c->op, "strided_slice")) return weft_strided_slice(x, (int)i[0], i[1], i[2], i[3]);
     if (!strcmp(c->op, "pad")) return weft_pad(x, (int)i[0], i[1], i[2]);
     return moves(c);
 }
@@ -434,6 +441,8 @@ weft_value *call_build(call *c) {
     if (!strcmp(c->op, "cosine_similarity")) return weft_cosine_similarity(in[0], in[1], (int)i[0], c->r[0]);
     if (!strcmp(c->op, "normalize")) return weft_normalize(in[0], (int)i[0], c->r[0]);
     if (!strcmp(c->op, "rms_norm")) return weft_rms_norm_op(in[0], in[1], c->r[0]);
+    if (!strcmp(c->op, "batch_norm_eval"))
+        return weft_batch_norm_eval_op(in[0], in[1], in[2], in[3], in[4], c->r[0]);
     if (!strcmp(c->op, "group_norm")) return weft_group_norm_op(in[0], i[0], in[1], in[2], c->r[0]);
     if (!strcmp(c->op, "instance_norm")) return weft_instance_norm_op(in[0], in[1], in[2], c->r[0]);
     return shapes(c);
