@@ -127,7 +127,7 @@ class Transformer(nn.Module):
 
     def forward(self, source, target):
         mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1]).to(target.dtype)
-        return self.transformer(source, target, tgt_mask=mask)
+        return self.transformer(source, target, tgt_mask=mask, tgt_is_causal=True)
 
 
 class Indexing(nn.Module):

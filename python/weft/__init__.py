@@ -17,10 +17,11 @@ from .optim import *  # noqa: F403
 from .optim import NAMES, Optimizer
 from .plan import Plan, passes
 from .session import Session, Store
+from .torch import from_torch, module_of, to_torch
 
 _OPS = [name for name in vars(_ops) if not name.startswith("_") and name not in ("OfValues", "OfGraphs")]
 globals().update({name: getattr(_ops, name) for name in _OPS})
 
 # Names of Python's own functions (sum, max, abs ...) are here as weft.sum, and not in `from weft import *`.
-__all__ = ["BATCH", "Error", "Graph", "Model", "Optimizer", "Parameter", "Plan", "Port", "Session", "Store", "Value", "load", "parse", "passes", *NAMES,
+__all__ = ["BATCH", "Error", "Graph", "Model", "Optimizer", "Parameter", "Plan", "Port", "Session", "Store", "Value", "load", "parse", "passes", "from_torch", "to_torch", "module_of", *NAMES,
            *(name for name in _OPS if name not in __builtins__)]
