@@ -20,6 +20,10 @@ WEFT_API weft_array *weft_array_load(const char *path, const weft_env *env, weft
 /** Makes an array of a copy of `data`, row-major; NULL: zeros. `env` may be NULL. NULL on failure. */
 WEFT_API weft_array *weft_array_new(weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
                                     const weft_env *env, weft_error *error);
+/** Makes an array of the elements at `data`, row-major, which are not copied: they must outlive the array and
+ * what reads from it. Otherwise as weft_array_new(). */
+WEFT_API weft_array *weft_array_on(weft_dtype dtype, int ndim, const int64_t *shape, void *data,
+                                   const weft_env *env, weft_error *error);
 /** The elements of an array, to be changed. The array owns them. */
 WEFT_API void *weft_array_mutable_data(weft_array *array);
 /** Frees an array. NULL is fine. */

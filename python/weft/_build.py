@@ -8,8 +8,8 @@ from ._structs import structure
 BATCH = lib.INT64_MIN if hasattr(lib, "INT64_MIN") else -2**63  # WEFT_BATCH
 _RESULT = object()  # an argument into which the function writes a further value
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_files = {}  # names of files, which C does not copy
-at = None    # (file, line) of a call that an importer makes for a line of a module, or None
+_files: dict = {}  # names of files, which C does not copy
+at = None           # (file, line) of a call that an importer makes for a line of a module, or None
 
 
 def place():
@@ -65,6 +65,14 @@ def _numbers(numbers):
         return 0, NULL
     numbers = [number(n) for n in (numbers if isinstance(numbers, (tuple, list)) else [numbers])]
     return len(numbers), (ffi.new("int64_t[]", numbers) if numbers else NULL)
+
+
+def _pairs(numbers):
+    """Numbers of which C counts pairs: {before, after} of each axis."""
+    count, numbers = _numbers(numbers)
+    if count % 2:
+        raise Error("argument", f"{count} numbers, not pairs of before and after")
+    return count // 2, numbers
 
 
 def _permutation(axes, x):

@@ -14,6 +14,9 @@ class Error(Exception):
         self.status = status
 
 
+Error.__module__ = "weft"
+
+
 class _Libraries:
     """The functions and numbers of all libraries by their C names."""
 
@@ -33,10 +36,12 @@ class _Libraries:
 
     def __getattr__(self, name):
         for library in self._opened:
-            found = getattr(library, name, None)
-            if found is not None:
-                setattr(self, name, found)  # the next time there is no search
-                return found
+            try:
+                found = getattr(library, name)
+            except (AttributeError, ffi.error):
+                continue
+            setattr(self, name, found)  # the next time there is no search
+            return found
         raise AttributeError(f"libweft has no {name}")
 
 
@@ -55,10 +60,10 @@ def words_of(type_name):
     first, last = min(names), max(names)
     same = next((i for i in range(len(first)) if first[i] != last[i]), 0)
     begin = first.rindex("_", 0, same) + 1
-    return {name[begin:].lower(): number for name, number in names.items()}
+    return {name[begin:].lower(): number for name, number in sorted(names.items(), key=lambda item: item[1])}
 
 
-_words = {}
+_words: dict = {}
 
 
 def word(type_name, value):
@@ -84,17 +89,27 @@ STATUSES = {number: name for name, number in words_of("weft_status").items()}
 
 # ---- errors ----
 
-raised = []  # what Python functions raised while C called them: (exception), raised again where C returns
+_raised: list = []  # what Python functions raised while C called them, with the text that C got: (exception, text); the newest 16
+
+
+def keep_raised(why, error):
+    """Gives C an exception as an error: its status. It is raised again where C returns that error to Python."""
+    said = f"{type(why).__name__}: {why}".split("\n")[0][:200]
+    del _raised[:-15]
+    _raised.append((why, said))
+    return lib.weft_error_set(error, lib.WEFT_DATA, text(said))
 
 
 def check(status, error):
     """Raises what a call of C has written into its weft_error."""
-    if raised:
-        why = raised[0]
-        raised.clear()
-        raise why
-    if status:
-        raise Error(STATUSES[status], ffi.string(error.text).decode(errors="replace"))
+    if not status:
+        return
+    says = string(error.text)
+    for i, (why, said) in enumerate(_raised):
+        if said in says:
+            del _raised[i]
+            raise why
+    raise Error(STATUSES[status], says)
 
 
 def call(function, *arguments):
@@ -107,7 +122,7 @@ def make(function, *arguments):
     """Calls a C function that returns a pointer, or NULL after filling its last argument, a weft_error."""
     error = ffi.new("weft_error *")
     made = function(*arguments, error)
-    if made == NULL or raised:
+    if made == NULL:
         check(error.status or lib.WEFT_MEMORY, error)
     return made
 

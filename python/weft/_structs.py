@@ -3,7 +3,7 @@ from ._fields import FIELDS
 from ._lib import NULL, Error, ffi, lib, text, word
 
 # Fields that are given otherwise than C has them: (structure, field) -> function(structure pointer, value, keep).
-SPECIAL = {}
+SPECIAL: dict = {}
 
 
 def structure(name, values, keep, axes=None):
@@ -63,6 +63,11 @@ def number(name, key, value):
     return -1e-300 if takes_zero else value
 
 
+def name_of(kind):
+    """"weft_init" of a type struct weft_init."""
+    return kind.cname.removeprefix("struct ")
+
+
 def put(made, key, kind, value, keep, axes):
     from .model import Value
     try:
@@ -75,20 +80,20 @@ def put(made, key, kind, value, keep, axes):
         elif kind.kind == "array" and kind.item.kind == "struct":
             for i, item in enumerate(value):
                 part = getattr(made, key) + i
-                fill(part, kind.item.cname, item, keep)
+                fill(part, name_of(kind.item), item, keep)
         elif kind.kind == "pointer" and isinstance(value, Value):
             setattr(made, key, value.pointer)
         elif kind.kind == "pointer" and kind.item.cname.startswith("char"):
             keep.append(text(value))
             setattr(made, key, keep[-1])
-        elif kind.kind == "pointer" and kind.item.cname == "weft_init":
+        elif kind.kind == "pointer" and name_of(kind.item) == "weft_init":
             keep.append(init(value))
             setattr(made, key, keep[-1])
         elif kind.kind == "pointer" and kind.item.kind == "primitive":
             keep.append(ffi.new(f"{kind.item.cname}[1]", [value]))
             setattr(made, key, keep[-1])
         elif kind.kind == "pointer" and kind.item.kind == "struct" and isinstance(value, dict):
-            setattr(made, key, structure(kind.item.cname, value, keep))
+            setattr(made, key, structure(name_of(kind.item), value, keep))
         else:
             setattr(made, key, value)
     except (TypeError, OverflowError, IndexError) as why:

@@ -3,6 +3,7 @@ from ._arrays import as_array, dtype_of, fits, numpy_dtype
 from ._handles import Handle
 from ._lib import NULL, Error, call, ffi, lib, make, string, taken, text
 from ._structs import near
+from .comm import interruptible
 from .model import dtype_word
 
 
@@ -117,7 +118,7 @@ class Session(Handle):
         else:
             pointer = make(lib.weft_session_open_on, plan.pointer, store.pointer, comm.pointer)
         super().__init__(pointer, lib.weft_session_close, comm)
-        self.plan, self.store = plan, store
+        self.plan, self.store, self.comm = plan, store, comm
         self._ports = {}  # graph -> (inputs, outputs), by name
 
     def ports(self, graph):
@@ -125,6 +126,13 @@ class Session(Handle):
             inputs, outputs = ({p.name: p for p in of(graph)} for of in (self.plan.inputs, self.plan.outputs))
             self._ports[graph] = inputs, outputs
         return self._ports[graph]
+
+    def _call(self, function, *arguments):
+        """A call that may wait for other ranks: Ctrl-C ends it."""
+        if self.comm is None or self.comm.world == 1:
+            return call(function, self.pointer, *arguments)
+        with interruptible(lambda: self.comm.fail(f"rank {self.comm.rank} was interrupted")):
+            call(function, self.pointer, *arguments)
 
     def _run(self, function, graph, fetch, feeds):
         import numpy
@@ -153,7 +161,7 @@ class Session(Handle):
                 results[i].data, results[i].bytes = ffi.from_buffer(memory, require_writable=True), memory.nbytes
             keep.append(text(name))
             results[i].name = keep[-1]
-        call(function, self.pointer, text(graph), given, len(feeds), results, len(wanted))
+        self._call(function, text(graph), given, len(feeds), results, len(wanted))
         return {name: into[name] for name in wanted}
 
     def run(self, graph, fetch=None, **feeds):
@@ -172,11 +180,11 @@ class Session(Handle):
 
     def update(self, graph):
         """Updates by the gradients that runs have added, for plans with manual=True: optimizer.step()."""
-        call(lib.weft_run_update, self.pointer, text(graph))
+        self._call(lib.weft_run_update, text(graph))
 
     def zero_gradients(self, graph):
         """Forgets the gradients that runs have added since the last update."""
-        call(lib.weft_zero_gradients, self.pointer, text(graph))
+        self._call(lib.weft_zero_gradients, text(graph))
 
     def gradient(self, graph, path):
         """The gradient of a parameter, as runs have added it so far, for plans with manual=True."""
@@ -188,15 +196,15 @@ class Session(Handle):
 
     def sync(self):
         """Ends what is in flight after the last run, before the store is read or another session runs on it."""
-        call(lib.weft_sync, self.pointer)
+        self._call(lib.weft_sync)
 
     def use_averages(self, on=True):
         """Puts the averages that optimizers keep (ema=...) instead of their parameters, or the parameters back."""
-        call(lib.weft_use_averages, self.pointer, on)
+        self._call(lib.weft_use_averages, on)
 
     def save(self, path, training=False):
         """Store.save() for all ranks of the session's world together."""
-        call(lib.weft_session_save, self.pointer, text(path), training)
+        self._call(lib.weft_session_save, text(path), training)
 
     def check(self, on=True):
         """Checks each node's results: the first that is NaN or infinite ends a run with an error that names the node. Slow."""

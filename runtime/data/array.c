@@ -243,21 +243,37 @@ weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *e
     return a;
 }
 
-weft_array *weft_array_new(weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
-                           const weft_env *env, weft_error *error) {
+/* An array without memory for its elements. */
+static weft_array *array_of(const char *call, weft_dtype dtype, int ndim, const int64_t *shape,
+                            const weft_env *env, weft_error *error) {
     bool has_axes = ndim > 0 && shape;
     tensor t = tensor_of(dtype, has_axes ? ndim : 0, shape);
     if (!has_axes || ndim > WEFT_MAX_NDIM || !tensor_check(&t))
-        return kit_fail(error, WEFT_ARGUMENT,
-                        "weft_array_new: a type and 1 to %d axes of at least 1 are needed", WEFT_MAX_NDIM),
+        return kit_fail(error, WEFT_ARGUMENT, "%s: a type and 1 to %d axes of at least 1 are needed", call,
+                        WEFT_MAX_NDIM),
                NULL;
     weft_array *a = kit_object(env, sizeof *a);
     if (!a) return kit_no_memory(error, "array"), NULL;
     a->type = t;
     a->bytes = tensor_bytes(&t);
+    return a;
+}
+
+weft_array *weft_array_new(weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
+                           const weft_env *env, weft_error *error) {
+    weft_array *a = array_of("weft_array_new", dtype, ndim, shape, env, error);
+    if (!a) return NULL;
     if ((a->data = kit_take(&a->memory, a->bytes, 1))) return data ? memcpy(a->data, data, a->bytes), a : a;
     kit_free(a);
     return kit_no_memory(error, "array"), NULL;
+}
+
+weft_array *weft_array_on(weft_dtype dtype, int ndim, const int64_t *shape, void *data, const weft_env *env,
+                          weft_error *error) {
+    if (!data) return kit_fail(error, WEFT_ARGUMENT, "weft_array_on: the elements are NULL"), NULL;
+    weft_array *a = array_of("weft_array_on", dtype, ndim, shape, env, error);
+    if (a) a->data = data;
+    return a;
 }
 
 void *weft_array_mutable_data(weft_array *a) {

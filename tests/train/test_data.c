@@ -298,6 +298,20 @@ static int64_t epoch_of(weft_loader *l, int64_t epoch, int64_t batch, int64_t *l
     return count;
 }
 
+TEST(an_array_may_lie_in_the_memory_of_the_caller) {
+    float rows[3][2] = {{1, 2}, {3, 4}, {5, 6}}, row[2];
+    weft_error error = {0};
+    weft_array *a = weft_array_on(WEFT_F32, 2, (int64_t[]){3, 2}, rows, NULL, &error);
+    weft_source source;
+    CHECK(a && weft_array_data(a) == (void *)rows && weft_array_mutable_data(a) == (void *)rows);
+    CHECK(!weft_array_source(a, &source, &error) && source.count == 3);
+    rows[2][1] = 7;
+    CHECK(!source.read(source.context, 2, (void *[]){row}, &error) && row[0] == 5 && row[1] == 7);
+    weft_array_free(a);
+    CHECK(!weft_array_on(WEFT_F32, 2, (int64_t[]){3, 2}, NULL, NULL, &error) && strstr(error.text, "NULL"));
+    CHECK(!weft_array_on(WEFT_F32, 0, NULL, rows, NULL, &error) && strstr(error.text, "1 to 8 axes"));
+}
+
 TEST(an_epoch_covers_every_sample_once) {
     faults f;
     faults_init(&f);
@@ -461,5 +475,6 @@ SUITE("data",
       {T(npy_files_of_all_versions_and_orders_are_read), T(column_major_files_of_three_axes_are_turned),
        T(idx_files_are_read), T(each_rule_of_npy_has_its_message),
        T(each_rule_of_headers_and_gzip_has_its_message), T(loading_an_array_survives_any_failure),
-       T(an_epoch_covers_every_sample_once), T(the_order_depends_on_seed_and_epoch_alone),
-       T(shuffles_are_fair), T(ranks_share_the_batches_of_one_order), T(loaders_that_make_no_sense_say_so)})
+       T(an_array_may_lie_in_the_memory_of_the_caller), T(an_epoch_covers_every_sample_once),
+       T(the_order_depends_on_seed_and_epoch_alone), T(shuffles_are_fair),
+       T(ranks_share_the_batches_of_one_order), T(loaders_that_make_no_sense_say_so)})

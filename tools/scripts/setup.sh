@@ -18,6 +18,7 @@ develop | libucx-dev                           | ucx-devel                      
 develop | libcunit1-dev python3 valgrind       | CUnit-devel python3 valgrind             | cunit python valgrind | the tests
 faster  | mold                                 | mold                                     | mold                | fast links of the tests
 develop | doxygen                              | doxygen                                  | doxygen             | the API reference
+develop | python3-cffi python3-numpy           | python3-cffi python3-numpy               | python-cffi python-numpy | the Python package
 develop | file                                 | file                                     | file                | packages by cpack
 '
 

@@ -1,0 +1,513 @@
+"""Trainers: the loop around the steps, with data, validations, hooks, evaluators and checkpoints."""
+import sys
+import types
+
+from ._arrays import as_array, dtype_of, numpy_dtype
+from ._fields import FIELDS
+from ._handles import Handle
+from ._lib import NULL, Error, call, ffi, keep_raised, lib, make, string, text, word
+from ._structs import SPECIAL, fields_of, near, structure
+from .comm import interruptible
+from .model import Graph, dtype_word
+from .plan import Plan
+from .session import Session, Store
+
+# ---- what Python functions raise while C calls them ----
+
+
+def guarded(error, function, *arguments):
+    """Calls a function of the program for C: its status. What it raises is raised again where C returns to Python."""
+    try:
+        function(*arguments)
+        return 0
+    except BaseException as why:  # KeyboardInterrupt, too: it reaches the program by the same way
+        return keep_raised(why, error)
+
+
+# ---- data ----
+
+class Source(Handle):
+    """Samples: of arrays, of files by weft.data("photos:height=64"), or of a Python object with __len__ and __getitem__."""
+
+    def __init__(self, pointer, free=None, *keep):
+        super().__init__(pointer, free or (lambda pointer: None), *keep)
+
+    def __len__(self):
+        return self.pointer.count
+
+    def __repr__(self):
+        arrays = ", ".join(f"{string(a.name) or '-'}: {dtype_word(a.dtype)}{list(a.shape[0:a.ndim])}" for a in self.pointer.arrays[0:self.pointer.n])
+        return f"<weft.Source {len(self)} x ({arrays})>"
+
+    def __getitem__(self, i):
+        import numpy
+        if not 0 <= i < len(self):
+            raise IndexError(i)
+        arrays = self.pointer.arrays[0:self.pointer.n]
+        made = [numpy.empty(tuple(a.shape[0:a.ndim]), numpy_dtype(dtype_word(a.dtype))) for a in arrays]
+        call(self.pointer.read, self.pointer.context, i, ffi.new("void *[]", [ffi.from_buffer(m, require_writable=True) for m in made]))
+        return made[0] if len(made) == 1 else tuple(made)
+
+
+def data(given):
+    """Samples of a file or folder, "FILE:option=value,...": .npy, .npz, IDX, images, tokens, text (weft_source_open_text)."""
+    return Source(make(lib.weft_source_open_text, text(given), NULL), lib.weft_source_free)
+
+
+def arrays(**named):
+    """Samples of arrays in memory, which are read where they lie: weft.arrays(image=images, label=labels)."""
+    return [_array_source(array, name) for name, array in named.items()]
+
+
+def _array_source(array, name):
+    import numpy
+    array = as_array(array)
+    if not array.flags.writeable:
+        memory = ffi.cast("void *", array.ctypes.data)
+    else:
+        memory = ffi.from_buffer(array)
+    if array.ndim == 0:
+        raise Error("shape", f"{name}: an array of data needs an axis that counts samples")
+    a = make(lib.weft_array_on, dtype_of(array), array.ndim, ffi.new("int64_t[]", array.shape), memory, NULL)
+    source = ffi.new("weft_source *")
+    keep = [array, memory, text(name), source]
+    call(lib.weft_array_source, a, source)
+    source.arrays[0].name = keep[2]
+    made = Source(source, lambda _: lib.weft_array_free(a), *keep)
+    return made
+
+
+def samples(dataset, names=None):
+    """Samples of a Python object with __len__ and __getitem__, which gives an array, a tuple or a dict of arrays, all of one type and shape:
+    torch.utils.data.Dataset, lists. `names` are those of a tuple's arrays."""
+    first = _parts(dataset[0], names)
+    source = ffi.new("weft_source *")
+    source.count, source.n = len(dataset), len(first)
+    keep = [source]
+    for i, (name, array) in enumerate(first.items()):
+        keep.append(text(name))
+        into = source.arrays[i]
+        into.name, into.dtype, into.ndim = keep[-1], dtype_of(array), array.ndim
+        into.shape[0:array.ndim] = array.shape
+
+    def read(i, into):
+        for k, (name, array) in enumerate(_parts(dataset[i], names).items()):
+            if array.shape != first[name].shape or array.dtype != first[name].dtype:
+                raise Error("shape", f"sample {i}: {name} is {array.dtype}{list(array.shape)}, that of sample 0 is {first[name].dtype}{list(first[name].shape)}")
+            ffi.memmove(into[k], ffi.from_buffer(array), array.nbytes)
+
+    @ffi.callback("weft_status(void *, int64_t, void *const *, weft_error *)")
+    def reads(context, i, into, error):
+        return guarded(error, read, i, into)
+
+    source.read = reads
+    return Source(source, None, reads, dataset, *keep)
+
+
+def _parts(sample, names):
+    import numpy
+    if isinstance(sample, dict):
+        given = sample
+    elif isinstance(sample, (tuple, list)):
+        given = dict(zip(names or [f"array{i}" for i in range(len(sample))], sample))
+    else:
+        given = {(names or ["array0"])[0]: sample}
+    return {name: as_array(v if not isinstance(v, (bool, int)) else numpy.int64(v)) if not isinstance(v, (bool, int)) else numpy.asarray(v, numpy.int64)
+            for name, v in given.items()}
+
+
+def _sources(given):
+    if isinstance(given, Source):
+        return [given]
+    if isinstance(given, str):
+        return [data(given)]
+    if isinstance(given, dict):
+        found = []
+        for name, one in given.items():
+            source = one if isinstance(one, Source) else data(one) if isinstance(one, str) else _array_source(one, name)
+            found.append((name, source))
+        return found
+    if isinstance(given, (tuple, list)):
+        return [s for one in given for s in _sources(one)]
+    if hasattr(given, "__len__") and hasattr(given, "__getitem__"):
+        return [samples(given)]
+    raise Error("argument", f"data: a {type(given).__name__} is not a dict of arrays, a text, a Source, or an object with len() and []")
+
+
+def _dataset(made, value, keep):
+    found = _sources(value)
+    sources = [s[1] if isinstance(s, tuple) else s for s in found]
+    list_of = ffi.new("weft_source const *[]", [s.pointer for s in sources])
+    keep += [sources, list_of]
+    made.n, made.sources = len(sources), list_of
+    if any(isinstance(s, tuple) for s in found):
+        # A dict says which input the only array of a source feeds.
+        names = []
+        for s in found:
+            name, source = s if isinstance(s, tuple) else (None, s)
+            own = [string(source.pointer.arrays[i].name) for i in range(source.pointer.n)]
+            names += [name] if source.pointer.n == 1 and name else own
+        texts = [NULL if n is None else text(n) for n in names]
+        keep += texts
+        keep.append(ffi.new("char const *[]", texts))
+        made.names = keep[-1]
+
+
+for _which in ("train", "val", "test"):
+    SPECIAL["weft_trainer_options", _which] = (lambda which: lambda made, value, keep: _dataset(getattr(made, which), value, keep))(_which)
+SPECIAL["weft_samples", "data"] = lambda made, value, keep: _dataset(made.data, value, keep)
+
+
+# ---- hooks ----
+
+def points():
+    """The names of the points at which hooks are called."""
+    found, i = [], 0
+    while (name := string(lib.weft_hook_point_name(i))) != "?":
+        found.append(name)
+        i += 1
+    return found
+
+
+class Hook:
+    """What a trainer calls at its points: a method named as the point takes the trainer. def after_iteration(self, trainer): ..."""
+
+
+class Builtin:
+    """A hook or evaluator of the library: made when a trainer takes it."""
+
+    def __init__(self, name, make_it):
+        self.name, self.make_it = name, make_it
+
+    def __repr__(self):
+        return f"<weft {self.name}>"
+
+
+def _hook_function(hook):
+    """What is called at a point: a function takes the trainer and the point, an object has methods by the names of points."""
+    if callable(hook) and not isinstance(hook, Hook):
+        return hook
+    valid = points()
+    if not any(hasattr(hook, p) for p in valid):
+        raise Error("argument", f"{type(hook).__name__} is no hook: it is not a function, and has no method of {', '.join(valid)}")
+
+    def at(trainer, point):
+        method = getattr(hook, point, None)
+        if method:
+            method(trainer)
+    return at
+
+
+def _hook(made, hook, trainer, keep):
+    if isinstance(hook, Builtin):
+        made[0] = hook.make_it(keep)
+        return
+    function = _hook_function(hook)
+
+    @ffi.callback("weft_status(void *, weft_trainer *, weft_hook_point, weft_error *)")
+    def at(self, pointer, point, error):
+        name = string(lib.weft_hook_point_name(point))
+        return guarded(error, function, trainer(), name)
+
+    keep += [at, text(getattr(hook, "__name__", type(hook).__name__))]
+    made.name, made.at = keep[-1], at
+
+
+def _text_hook(file, every):
+    def make_it(keep):
+        keep.append(file or sys.__stdout__)
+        return lib.weft_hook_text(keep[-1], every)
+    return make_it
+
+
+def _of(function, *arguments):
+    def make_it(keep):
+        given = [text(a) if isinstance(a, str) else NULL if a is None else a for a in arguments]
+        keep += given
+        return function(*given)
+    return make_it
+
+
+def _of_options(function, name, options):
+    def make_it(keep):
+        return function(structure(name, options, keep))
+    return make_it
+
+
+hooks = types.SimpleNamespace(
+    __doc__="Hooks that Weft brings (weft/hooks.h).",
+    text=lambda file=None, every=0: Builtin("text", _text_hook(file, every)),
+    json=lambda path, every=0: Builtin("json", _of(lib.weft_hook_json, str(path), every)),
+    csv=lambda path, every=0: Builtin("csv", _of(lib.weft_hook_csv, str(path), every)),
+    tensorboard=lambda folder, every=0: Builtin("tensorboard", _of(lib.weft_hook_tensorboard, str(folder), every)),
+    curves=lambda path, every=0: Builtin("curves", _of(lib.weft_hook_curves, str(path), every)),
+    samples=lambda **options: Builtin("samples", _of_options(lib.weft_hook_samples, "weft_samples", options)),
+    early_stop=lambda metric, **options: Builtin("early_stop", _of_options(lib.weft_hook_early_stop, "weft_early_stop", dict(metric=metric, **options))),
+    best=lambda metric, path, **options: Builtin("best", _of_options(lib.weft_hook_best, "weft_best", dict(metric=metric, path=str(path), **options))),
+)
+
+# ---- evaluators ----
+
+evaluators = types.SimpleNamespace(
+    __doc__="Evaluators that Weft brings (weft/evaluator.h).",
+    accuracy=lambda scores, label, k=1: Builtin("accuracy", _of(lib.weft_evaluator_accuracy, scores, label, k)),
+    mean=lambda name, output: Builtin("mean", _of(lib.weft_evaluator_mean, name, output)),
+    mse=lambda output, target: Builtin("mse", _of(lib.weft_evaluator_mse, output, target)),
+    psnr=lambda output, target, range: Builtin("psnr", _of(lib.weft_evaluator_psnr, output, target, range)),
+    confusion=lambda scores, label: Builtin("confusion", _of(lib.weft_evaluator_confusion, scores, label, None)),
+    perplexity=lambda scores, label=None: Builtin("perplexity", _of(lib.weft_evaluator_perplexity, scores, label)),
+    auc=lambda scores, label: Builtin("auc", _of(lib.weft_evaluator_auc, scores, label)),
+    recall_at=lambda a, b, k: Builtin("recall_at", _of(lib.weft_evaluator_recall_at, a, b, k)),
+)
+
+
+class Tally:
+    """What an evaluator counts (exact), sums up (without rounding) and keeps as rows, over all batches and ranks."""
+
+    def __init__(self, pointer, width):
+        self.pointer, self.width = pointer, width
+
+    def count(self, index, n=1):
+        lib.weft_tally_count(self.pointer, index, n)
+
+    def add(self, index, value):
+        lib.weft_tally_add(self.pointer, index, value)
+
+    def row(self, numbers):
+        lib.weft_tally_row(self.pointer, ffi.new("double[]", [float(n) for n in numbers]))
+
+    def counted(self, index):
+        return lib.weft_tally_counted(self.pointer, index)
+
+    def sum(self, index):
+        return lib.weft_tally_sum(self.pointer, index)
+
+    def rows(self):
+        """[n, width], sorted: a copy."""
+        import numpy
+        n = ffi.new("int64_t *")
+        rows = lib.weft_tally_rows(self.pointer, n)
+        if not n[0]:
+            return numpy.empty((0, self.width))
+        return numpy.frombuffer(ffi.buffer(rows, 8 * n[0] * self.width), numpy.float64).reshape(n[0], self.width).copy()
+
+    def report(self, value, part=None):
+        """Reports a metric: "NAME/part"; without a part "NAME"."""
+        lib.weft_tally_report(self.pointer, text(part), value)
+
+
+class Evaluator:
+    """A metric of validations by a class: `name`, what it `reads` (outputs or inputs), how many `counts` and `sums` it has, and how wide its
+    rows are; def batch(self, tally, **arrays) adds the samples of a batch, def report(self, tally) reports."""
+    name, reads, counts, sums, width = None, (), 0, 0, 0
+
+    def batch(self, tally, **arrays):
+        raise NotImplementedError
+
+    def report(self, tally):
+        raise NotImplementedError
+
+
+def _views(reads, views):
+    import numpy
+    found = {}
+    for i, name in enumerate(reads):
+        dtype, shape = numpy_dtype(dtype_word(views[i].dtype)), tuple(views[i].shape[0:views[i].ndim])
+        count = 1
+        for n in shape:
+            count *= n
+        array = numpy.frombuffer(ffi.buffer(views[i].data, count * dtype.itemsize), dtype).reshape(shape)
+        array.flags.writeable = False
+        found[name] = array
+    return found
+
+
+def _evaluator(made, evaluator, keep):
+    if isinstance(evaluator, Builtin):
+        made[0] = evaluator.make_it(keep)
+        return
+    if not evaluator.name or not evaluator.reads:
+        raise Error("argument", f"{type(evaluator).__name__}: an evaluator has a name, and reads outputs or inputs")
+
+    @ffi.callback("weft_status(void *, int64_t, weft_view const *, weft_tally_size *, weft_error *)")
+    def opens(self, rows, reads, size, error):
+        size.counts, size.sums, size.width = evaluator.counts, evaluator.sums, evaluator.width
+        return 0
+
+    @ffi.callback("weft_status(void *, int64_t, weft_view const *, weft_tally *, weft_error *)")
+    def batch(self, rows, reads, tally, error):
+        return guarded(error, lambda: evaluator.batch(Tally(tally, evaluator.width), **_views(evaluator.reads, reads)))
+
+    @ffi.callback("weft_status(void *, weft_tally *, weft_error *)")
+    def report(self, tally, error):
+        return guarded(error, evaluator.report, Tally(tally, evaluator.width))
+
+    names = [text(n) for n in (evaluator.name, *evaluator.reads)]
+    keep += [opens, batch, report, evaluator, *names]
+    made.name, made.open, made.batch, made.report = names[0], opens, batch, report
+    for i, name in enumerate(names[1:]):
+        made.reads[i] = name
+
+
+# ---- the trainer ----
+
+def _structures(given):
+    """The options of a call, divided into those of the trainer and those of weft_compile_options: both have their own names."""
+    mine, compile_options = {}, dict(given.pop("compile", {}))
+    trainer, compiles = fields_of("weft_trainer_options"), fields_of("weft_compile_options")
+    for name, value in given.items():
+        if name in trainer:
+            mine[name] = value
+        elif name in compiles:
+            compile_options[name] = value
+        else:
+            meant = near(name, [*trainer, *compiles])
+            raise Error("name", f"there is no option {name}" + (f": did you mean {meant}?" if meant else ""))
+    return mine, compile_options
+
+
+class Trainer(Handle):
+    """Trains a model: weft.Trainer(m, train={"image": images, "label": labels}, batch=64, epochs=3).fit()
+
+    train, val, test: a dict of arrays by the names of inputs, a text as weft.data() takes it, a Source, a Dataset, or a list of these
+    hooks: functions (trainer, point), objects with methods by the names of points, and those of weft.hooks
+    evaluators: objects of weft.Evaluator, and those of weft.evaluators
+    train_step: a function (trainer) that runs instead of the flow, by calls of trainer.run()
+    comm: weft.world() for many ranks
+    checkpoints: a dict with the fields of weft_trainer_checkpoints: folder, every, keep, resume ...
+    All other options are those of weft_compile_options (batch, threads, precision ...) and:
+    """
+
+    def __init__(self, model, *, hooks=(), evaluators=(), comm=None, train_step=None, checkpoints=None, **options):
+        import weakref
+        keep = []
+        mine, compile_options = _structures(options)
+        made = structure("weft_trainer_options", mine, keep)
+        if comm is not None:
+            compile_options.setdefault("world", comm.world)
+            compile_options.setdefault("rank", comm.rank)
+            made.comm = comm.pointer
+        made.compile = structure("weft_compile_options", compile_options, keep)[0]
+        if checkpoints:
+            made.checkpoints = structure("weft_trainer_checkpoints", checkpoints, keep)[0]
+        me = weakref.ref(self)
+        if train_step is not None:
+            @ffi.callback("weft_status(weft_trainer *, void *, weft_error *)")
+            def step(pointer, user, error):
+                return guarded(error, train_step, me())
+            keep.append(step)
+            made.train_step = step
+        list_of = ffi.new("weft_hook[]", len(hooks) or 1)
+        for i, hook in enumerate(hooks):
+            _hook(list_of + i, hook, me, keep)
+        measures = ffi.new("weft_evaluator[]", len(evaluators) or 1)
+        for i, evaluator in enumerate(evaluators):
+            _evaluator(measures + i, evaluator, keep)
+        made.hooks, made.n_hooks, made.evaluators, made.n_evaluators = list_of, len(hooks), measures, len(evaluators)
+        keep += [list_of, measures, comm, model]
+        super().__init__(make(lib.weft_trainer_new, model.pointer, made), lib.weft_trainer_free, *keep)
+        self.model, self.comm = model, comm
+
+    # ---- training ----
+
+    def fit(self):
+        """Trains until all epochs or iterations are done. Ctrl-C ends it after the present iteration."""
+        with interruptible(lambda: lib.weft_trainer_stop(self.pointer)):
+            call(lib.weft_trainer_fit, self.pointer)
+        return self
+
+    def step(self):
+        """One iteration: its metrics."""
+        return self._metrics(lib.weft_trainer_train_step)
+
+    def run(self, graph, batch="auto"):
+        """For train_step: runs a graph once, micro-batch by micro-batch, on the "next" batches or the "same"."""
+        call(lib.weft_trainer_run, self.pointer, text(graph), word("weft_flow_batch", batch))
+
+    def stop(self):
+        """Ends fit() after the present iteration. Any thread may call it."""
+        lib.weft_trainer_stop(self.pointer)
+
+    def check(self):
+        """Raises what is wrong now: weights that are not finite, a checkpoint or a log that could not be written."""
+        call(lib.weft_trainer_check, self.pointer)
+
+    def _metrics(self, function):
+        metrics = ffi.new("weft_metrics *")
+        call(function, self.pointer, metrics)
+        return _named_numbers(metrics)
+
+    def validate(self):
+        """Every sample of the validation data once: metrics by name."""
+        return self._metrics(lib.weft_trainer_validate)
+
+    def test(self):
+        """The same with the test data."""
+        return self._metrics(lib.weft_trainer_test)
+
+    def predict(self, data, graph=None, output=None):
+        """One output of a graph (None: "predict") for every sample of the data, in their order: an array."""
+        import numpy
+        keep = []
+        dataset = ffi.new("weft_dataset *")
+        _dataset(dataset, data, keep)
+        made = make(lib.weft_trainer_predict, self.pointer, text(graph), text(output), dataset)
+        try:
+            shape = ffi.new("int64_t[]", lib.WEFT_MAX_NDIM)
+            ndim = lib.weft_array_shape(made, shape)
+            array = numpy.empty(tuple(shape[0:ndim]), numpy_dtype(dtype_word(lib.weft_array_dtype(made))))
+            ffi.memmove(ffi.from_buffer(array, require_writable=True), lib.weft_array_data(made), array.nbytes)
+            return array
+        finally:
+            lib.weft_array_free(made)
+
+    def save(self, path, training=False):
+        """Saves the weights; with `training` the optimizer's state, too."""
+        call(lib.weft_trainer_save, self.pointer, text(path), training)
+
+    # ---- what it holds ----
+
+    @property
+    def progress(self):
+        """Where it is: epoch, iteration, samples, seconds, and the last metrics as train, val and test."""
+        p = lib.weft_trainer_progress(self.pointer)
+        found = {}
+        for name, field in fields_of("weft_progress").items():
+            if name != "reserved":
+                value = getattr(p, name)
+                found[name] = _named_numbers(value) if field.type.kind != "primitive" else value
+        return types.SimpleNamespace(**found)
+
+    @property
+    def store(self):
+        """Its store. Load weights before the first step."""
+        return _borrowed(Store, lib.weft_trainer_store(self.pointer), self, plan=self.plan)
+
+    @property
+    def plan(self):
+        """The plan that it runs."""
+        return _borrowed(Plan, lib.weft_trainer_plan(self.pointer), self, model=self.model, options={})
+
+    @property
+    def session(self):
+        """The session that trains; the first call opens it."""
+        return _borrowed(Session, make(lib.weft_trainer_session, self.pointer), self, plan=self.plan, store=self.store, comm=self.comm, _ports={})
+
+
+def _borrowed(kind, pointer, owner, **fields):
+    """An object of C that the trainer owns, as a Python object that does not free it."""
+    made = kind.__new__(kind)
+    made.pointer, made._owner = pointer, owner
+    made.close = lambda: None
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def _named_numbers(metrics):
+    return {string(metrics.list[i].name): metrics.list[i].value for i in range(metrics.n)}
+
+
+Trainer.__doc__ = (Trainer.__doc__ or "") + "\n".join(f"    {n}: {doc}" for n, doc in FIELDS["weft_trainer_options"].items()
+                             if doc and n not in ("compile", "env", "comm", "train", "val", "test", "hooks", "n_hooks", "evaluators", "n_evaluators",
+                                                  "train_step", "user", "sampler_context", "checkpoints", "fit_words"))
