@@ -2,6 +2,9 @@
 
 An error of Weft may be 4 times that of PyTorch's own f32, plus 1e-6 of the largest element. PyTorch's own error is the
 largest of three runs that differ in what is arbitrary: with and without oneDNN, and with weights changed in their last bit.
+
+Where an activation is next to a kink (a ReLU at 1e-9), one rounding puts it on the other side, and gradients jump. So what
+is beyond the limit is judged again on other inputs, TRIES in all: wrong is what is beyond it on all of them.
 """
 import copy
 import time
@@ -14,7 +17,7 @@ from torch import nn
 import torch_models
 import weft
 
-LR, STEPS, TIMES, LARGEST = 0.01, 3, 4.0, 1e-6
+LR, STEPS, TRIES, TIMES, LARGEST = 0.01, 3, 4, 4.0, 1e-6
 
 
 class Step(nn.Module):
@@ -76,16 +79,14 @@ def as_type(inputs, dtype):
     return inputs.to(dtype) if inputs.is_floating_point() else inputs
 
 
-def in_weft(model, store, session, batches, names):
+def in_weft(store, session, batches, names):
     """The same by a plan whose updates are called by hand, so that gradients can be read."""
     run = Run()
     for i, inputs in enumerate(batches):
         made = session.run("train", **dict(zip(names, inputs.values() if isinstance(inputs, dict) else inputs)))
         if i == 0:
             run.outputs = {n: torch.from_numpy(o).double() for n, o in made.items()}
-            for path in store.paths("parameter"):
-                if not model.parameters(path)[path].is_frozen:
-                    run.gradients[path.replace("/", ".")] = torch.from_numpy(session.gradient("train", path)).double()
+            run.gradients = {path.replace("/", "."): torch.from_numpy(g).double() for path, g in gradients(store, session)}
         session.update("train")
         session.zero_gradients("train")
     session.sync()
@@ -93,18 +94,32 @@ def in_weft(model, store, session, batches, names):
     return run
 
 
+def gradients(store, session):
+    """Those of the parameters that the graph trains."""
+    for path in store.paths("parameter"):
+        try:
+            yield path, session.gradient("train", path)
+        except weft.Error as why:
+            if why.status != "name":
+                raise
+
+
 def own_runs(step, batches):
     """PyTorch's f32 runs that differ in what is arbitrary."""
     yield in_torch(step, batches, torch.float32)
     with torch.backends.mkldnn.flags(enabled=False):
         yield in_torch(step, batches, torch.float32)
-    changed = copy.deepcopy(step)
-    generator = torch.Generator().manual_seed(5)
+    yield in_torch(changed_in_last_bit(step, 5), batches, torch.float32)
+
+
+def changed_in_last_bit(step, seed):
+    """A copy whose parameters are rounded otherwise."""
+    changed, generator = copy.deepcopy(step), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in changed.parameters():
             if p.is_floating_point():
                 p *= 1 + (torch.rand(p.shape, generator=generator) - 0.5) * 2.0**-23
-    yield in_torch(changed, batches, torch.float32)
+    return changed
 
 
 @dataclass
@@ -115,12 +130,13 @@ class Verdict:
     errors: dict = field(default_factory=dict)  # kind -> (Weft's error, PyTorch's), by the largest of the kind
     beyond: list = field(default_factory=list)
     why: str = ""
-    nodes: int = 0
+    tries: int = 0
     seconds: float = 0
 
 
-def compare(kind, verdict, truth, own, ours):
-    """Judges one kind of tensors, each by itself; the largest element is that of the kind for gradients, else of the tensor."""
+def compare(kind, verdict, truth, own, ours, least=0.0):
+    """Judges one kind of tensors, each by itself; the largest element is that of the kind for gradients, else of the tensor, and at least
+    `least`."""
     missing = [n for n in truth if n not in ours]
     if missing and kind != "after":
         verdict.beyond.append(f"{kind}: {missing[0]} is missing" + (f" and {len(missing) - 1} others" if len(missing) > 1 else ""))
@@ -131,7 +147,7 @@ def compare(kind, verdict, truth, own, ours):
             continue
         error = float((ours[n].reshape(t.shape) - t).abs().max())
         allowed = max(float((o[n] - t).abs().max()) for o in own if n in o)
-        size = largest if kind == "gradients" else float(t.abs().max())
+        size = max(largest if kind == "gradients" else float(t.abs().max()), least)
         worst, worst_own = max(worst, error / (largest or 1)), max(worst_own, allowed / (largest or 1))
         if not error <= TIMES * allowed + LARGEST * size:
             verdict.beyond.append(f"{kind}: {n}: {error:.2e}, PyTorch's {allowed:.2e}, largest {size:.2e}")
@@ -143,40 +159,47 @@ def judge(row, cached=None):
     begin, verdict = time.time(), Verdict(row.name)
     warnings.simplefilter("ignore")
     step = Step(torch_models.make(row)).train()
-    by_name = row.library in ("transformers", "diffusers", "own")
-    batches = [torch_models.batch(row, i) if by_name else tuple(torch_models.batch(row, i).values()) for i in range(STEPS)]
     try:
-        program = program_of(row, step, batches[0], cached)
-    except weft.Error as why:
-        verdict.status, verdict.why, verdict.seconds = "not exported", str(why), time.time() - begin
-        return verdict
-    try:
+        verdict.status = "not exported"
+        program = program_of(row, step, inputs_of(row, 0), cached)
+        verdict.status = "refused"
         model = weft.Model("judged")
         graph = model_graph(model, program, step)
         plan = model.compile(manual=True)
         plan.verify()
     except weft.Error as why:
-        verdict.status, verdict.why, verdict.seconds = "refused", str(why), time.time() - begin
+        verdict.why, verdict.seconds = str(why), time.time() - begin
         return verdict
-    names = [p.name for p in graph.inputs()]
-    store = plan.store(seed=1)
-    store.load_state_dict(step.state_dict())
-    with store.session() as session:
-        ours = in_weft(model, store, session, by_order(program, batches, names), names)
-    verdict.nodes = len(plan.json().get("nodes", [])) if isinstance(plan.json(), dict) else 0
-    truth, own = in_torch(step, batches, torch.float64), list(own_runs(step, batches))
-    for kind in ("outputs", "gradients", "after"):
-        t, o, w = getattr(truth, kind), [getattr(r, kind) for r in own], getattr(ours, kind)
-        if kind == "after":
-            t = {n: v for n, v in t.items() if n in w}
-        compare(kind, verdict, t, o, w)
-    verdict.status, verdict.seconds = ("wrong" if verdict.beyond else "converts"), time.time() - begin
+    verdict.status = "wrong"
+    for attempt in range(TRIES):
+        verdict.tries, verdict.beyond = attempt + 1, []
+        run_and_compare(verdict, row, step, graph, plan, attempt)
+        if not verdict.beyond:
+            verdict.status = "converts"
+            break
+    verdict.seconds = time.time() - begin
     return verdict
 
 
-def by_order(program, batches, names):
-    """Each batch in the order of the graph's inputs."""
-    return [tuple(b.values()) if isinstance(b, dict) else b for b in batches]
+def inputs_of(row, seed):
+    """A batch as the module takes it: by names, or by place."""
+    made = torch_models.batch(row, seed)
+    return made if row.library in ("transformers", "diffusers", "own") else tuple(made.values())
+
+
+def run_and_compare(verdict, row, step, graph, plan, attempt):
+    batches = [inputs_of(row, STEPS * attempt + i) for i in range(STEPS)]
+    store = plan.store(seed=1)
+    store.load_state_dict(step.state_dict())
+    with store.session() as session:
+        ours = in_weft(store, session, batches, [p.name for p in graph.inputs()])
+    truth, own = in_torch(step, batches, torch.float64), list(own_runs(step, batches))
+    largest = max((float(g.abs().max()) for g in truth.gradients.values()), default=0.0)
+    for kind, least in (("outputs", 0.0), ("gradients", 0.0), ("after", LR * STEPS * largest)):
+        t, o, w = getattr(truth, kind), [getattr(r, kind) for r in own], getattr(ours, kind)
+        if kind == "after":
+            t = {n: v for n, v in t.items() if n in w}
+        compare(kind, verdict, t, o, w, least)
 
 
 def program_of(row, step, batch, cached):

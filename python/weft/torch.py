@@ -269,6 +269,9 @@ class _Builder:
                 raise Error("unsupported", f"from_torch: the argument {spec.arg.name} is a {spec.kind.name.lower()}, which graphs of Weft do not have")
 
     def _stored(self, name, tensor, is_state):
+        if tensor.numel() == 0:  # Weft has no empty tensors: cat() leaves them out
+            self.joined.names[name] = ""
+            return tensor.detach()
         first = self.first_names.get(name, name)
         self.joined.names[name] = first
         return _Stored(first, tensor, is_state)
@@ -412,6 +415,8 @@ class _Builder:
             return call.computed()
         if not isinstance(node.meta.get("val"), (torch.Tensor, tuple, list)):
             return node.meta.get("val")  # a length
+        if isinstance(node.meta["val"], torch.Tensor) and any(n == 0 for n in node.meta["val"].shape if isinstance(n, int)):
+            return torch.empty([int(n) for n in node.meta["val"].shape], dtype=node.meta["val"].dtype)
         _build.at = call.place()
         self.enter(call.scope())
         try:
@@ -482,8 +487,44 @@ class _Builder:
         if chosen is None:
             raise Error("name", f"from_torch: no output {loss} to minimize: there are {', '.join(made)}" if loss else
                         "from_torch: no output is one number, which minimize needs: let the module return its loss")
-        for pattern, optimizer in (minimize.items() if isinstance(minimize, dict) else [(None, minimize)]):
+        for pattern, optimizer in (minimize.items() if isinstance(minimize, dict) else [(self._reached(made, chosen), minimize)]):
             self.model.minimize(chosen, pattern, optimizer)
+
+    def _reached(self, made, loss):
+        """A pattern of the parameters that have a gradient of the loss; None: all of the model's."""
+        users = [n for s, n in zip(self.program.graph_signature.output_specs, next(n for n in self.program.graph.nodes if n.op == "output").args[0])
+                 if s.kind.name == "USER_OUTPUT" and self.env.get(n) is not None]
+        begin = next((n for n in users if self.env[n] is loss), None)
+        reached = set() if begin is None else _reached_from(begin, self.env)
+        trained = {p.path for p in self.model.parameters().values() if not p.is_state and not p.is_frozen}
+        paths = {n.replace(".", "/") for n in reached} & trained
+        return None if begin is None or paths == trained else ",".join(_cover(paths, trained))
+
+
+def _reached_from(node, env):
+    """The names of parameters that a node has gradients of."""
+    found, seen, todo = set(), set(), [node]
+    while todo:
+        node = todo.pop()
+        if node in seen or str(node.target) == "aten.detach.default":
+            continue
+        seen.add(node)
+        if isinstance(env.get(node), _Stored):
+            found.add(env[node].name)
+        todo += node.all_input_nodes
+    return found
+
+
+def _cover(paths, all_paths):
+    """Scopes and paths under which are all of `paths` and no other of `all_paths`."""
+    chosen = []
+    for path in sorted(paths):
+        if any(path.startswith(c + "/") for c in chosen):
+            continue
+        parts = path.split("/")
+        scopes = ["/".join(parts[:i]) for i in range(1, len(parts))]
+        chosen.append(next((s for s in scopes if all(p in paths for p in all_paths if p.startswith(s + "/"))), path))
+    return chosen
 
 
 def _attribute(owner, path):

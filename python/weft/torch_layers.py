@@ -109,6 +109,19 @@ def attention_in_parts(c, q, k, v, mask, dropout, causal, scale):
     return _ops.matmul(_ops.dropout(weights, dropout) if dropout else weights, v)
 
 
+@op("_grouped_mm.default")
+def grouped_mm(c, a, b, offsets=None, bias=None, out_dtype=None):
+    """Rows of a[T, K] in groups that end at offsets[E], each by its b[E, K, N]: every expert on all rows, times whether they are its own."""
+    import torch
+    if a.ndim != 2 or b.ndim != 3:
+        raise c.refused("a grouped product of these shapes", "experts by masks")
+    experts, rows = b.shape[0], a.shape[0]
+    at = as_value(c.builder, torch.arange(rows).to(torch.int64)[:, None])
+    expert = _ops.sum(_ops.less_equal(_ops.unsqueeze(cast(offsets, "i64"), 0), at), [1], False)
+    own = _ops.transpose(_ops.one_hot(expert, experts, a.dtype), 0, 1)
+    return _ops.sum(_ops.matmul(_ops.unsqueeze(a, 0) * _ops.unsqueeze(own, 2), b), [0], False)
+
+
 # ---- convolutions and pools ----
 
 def many(x, n):
@@ -625,6 +638,22 @@ def embedding(c, w, ids, padding_idx=-1, scale=False, sparse=False):
         frozen = _ops.equal(_ops.unsqueeze(ids, -1), c.constant(ids.dtype, (), padding_idx))
         made = _ops.where(frozen, _ops.stop_gradient(made), made)
     return made
+
+
+@op("histc.default")
+def histc(c, x, bins=100, min=0, max=0):
+    if min == max:
+        raise c.refused("a histogram between the least and the largest number", "histc(x, bins, min, max)")
+    x = cast(_ops.reshape(x, [-1]), "f64")
+    inside = _ops.logical_and(x >= float(min), x <= float(max))
+    place = _ops.clamp(_ops.floor((x + -float(min)) * (bins / (max - min))), 0, bins - 1)
+    place = _ops.where(inside, place, c.value(-1, "f64"))
+    return _ops.sum(_ops.one_hot(cast(place, "i64"), bins, c.dtype), [0], False)
+
+
+@op("bincount.default")
+def bincount(c, x, weights=None, minlength=0):
+    return _ops.bincount(x, c.shape[0])
 
 
 @op("one_hot.default")

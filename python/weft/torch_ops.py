@@ -788,9 +788,9 @@ def expand(c, x, shape=None, implicit=False):
     return x if not isinstance(shape, Value) and list(x.shape) == c.shape else _ops.broadcast_to(x, c.shape)
 
 
-@op("cat.default", "concat.default")
+@op("cat.default", "concat.default", raw=True)
 def cat(c, values, axis=0):
-    values = [cast(v, c.dtype) for v in values if not (v.ndim == 1 and v.shape[0] == 0)]
+    values = [cast(c.values(v), c.dtype) for v in values if isinstance(v, Value) or v.numel()]
     return values[0] if len(values) == 1 else concatenated(values, axis)
 
 
@@ -803,7 +803,7 @@ def concatenated(values, axis):
 
 @op("stack.default")
 def stack(c, values, axis=0):
-    axis %= len(c.result.shape)
+    axis %= len(c.result.shape)  # negative ones count from the end of the result
     return cat(c, [_ops.unsqueeze(v, axis) for v in values], axis)
 
 
