@@ -221,7 +221,7 @@ class _Builder:
         self.env = {}        # node -> Value, tensor of PyTorch, number, _Stored, or a tuple of them
         self.scope = ()      # the names of the scope that is entered
         self.constants = {}  # tensors that are in the graph already
-        self.known = {}      # their values -> tensors
+        self.uniform = {}    # constants whose elements are one number -> the number
         self.batch = None    # the symbol of the batch
         self.first_names = self._first_names()
 
@@ -547,14 +547,14 @@ def _output_names(program, count):
     """Names of outputs by where they are in what the module returns: "logits", "output_1"."""
     from torch.utils import _pytree
     spec = program.call_spec.out_spec
-    if count == 1 or spec is None:
+    if spec is None or spec.num_leaves != count:
         return ["output"] if count == 1 else [f"output_{i}" for i in range(count)]
     paths = [p for p, _ in _pytree.tree_flatten_with_path(_pytree.tree_unflatten(list(range(spec.num_leaves)), spec))[0]]
     names = []
     for path in paths:
         parts = [str(getattr(k, "key", getattr(k, "idx", getattr(k, "name", "")))) for k in path]
         named = "_".join(parts)
-        names.append(named if not named[:1].isdigit() else f"output_{named}")
+        names.append("output" if not named else named if not named[0].isdigit() else f"output_{named}")
     return names
 
 

@@ -515,6 +515,12 @@ def weight_norm_interface(c, v, g, axis=0):
 REDUCTIONS = ("none", "mean", "sum")
 
 
+def target_of(c, target, x):
+    """A target in the type of x; one whose elements are one number is that number."""
+    number = c.builder.uniform.get(target)
+    return cast(target, x.dtype) if number is None or target.ndim == 0 else c.constant(x.dtype, (), number)
+
+
 @op("cross_entropy_loss.default")
 def cross_entropy(c, x, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
     is_single = x.ndim == 1
@@ -533,12 +539,12 @@ def nll(c, x, target, weight=None, reduction=1, ignore_index=-100):
 
 @op("binary_cross_entropy_with_logits.default")
 def bce_with_logits(c, x, target, weight=None, pos_weight=None, reduction=1):
-    return _ops.bce_with_logits(x, cast(target, x.dtype), weight=weight, pos_weight=pos_weight, reduction=REDUCTIONS[reduction])
+    return _ops.bce_with_logits(x, target_of(c, target, x), weight=weight, pos_weight=pos_weight, reduction=REDUCTIONS[reduction])
 
 
 @op("binary_cross_entropy.default")
 def bce(c, x, target, weight=None, reduction=1):
-    return _ops.bce(x, cast(target, x.dtype), weight=weight, reduction=REDUCTIONS[reduction])
+    return _ops.bce(x, target_of(c, target, x), weight=weight, reduction=REDUCTIONS[reduction])
 
 
 for _name, _function in {"mse_loss": _ops.mse, "l1_loss": _ops.l1}.items():

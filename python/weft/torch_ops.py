@@ -145,7 +145,9 @@ class Call:
     def constant(self, dtype, shape, number):
         number = float(number)
         if math.isfinite(number):
-            return self.graph.constant(dtype, list(shape), number)
+            made = self.graph.constant(dtype, list(shape), number)
+            self.builder.uniform[made] = number
+            return made
         import torch
         # An infinite number is a tensor of one element.
         made = as_value(self.builder, torch.tensor(number, dtype=getattr(torch, {v: k for k, v in _DTYPES.items()}[dtype].removeprefix("torch."))))
@@ -258,15 +260,16 @@ def as_value(builder, tensor):
     key = (dtype, tuple(tensor.shape), tuple(base.shape), hash(base.view(torch.uint8).numpy().tobytes()) if base.ndim else repr(base))
     if key not in builder.constants:
         builder.constants[key] = _constant(builder, dtype, tensor, base)
-        builder.known[builder.constants[key]] = tensor
     return builder.constants[key]
 
 
 def _constant(builder, dtype, tensor, base):
     with builder.within(()):
         first = base.flatten()[0] if base.numel() else None
-        if first is not None and bool((base == first).all()) and math.isfinite(float(first)):
-            return builder.graph.constant(dtype, list(tensor.shape), float(first) if dtype not in ("i64",) or abs(int(first)) < 2**53 else int(first))
+        if first is not None and bool((base == first).all()) and math.isfinite(float(first)) and int(first) == int(float(first)):
+            made = builder.graph.constant(dtype, list(tensor.shape), float(first))
+            builder.uniform[made] = float(first)
+            return made
         made = builder.graph.tensor(base, dtype)
         return made if base.shape == tensor.shape else _ops.broadcast_to(made, list(tensor.shape))
 
@@ -878,12 +881,14 @@ def split(c, x, sizes, axis=0):
         return [x]
     if not all(isinstance(n, int) for n in sizes):
         return list(_ops.chunk(x, len(sizes), axis))
-    return list(_ops.split(x, sizes, axis))
+    # The last part is made first, as C evaluates arguments: then their gradients become one concat.
+    ends = [sum(sizes[:i + 1]) for i in range(len(sizes))]
+    return [_ops.slice(x, axis, end - size, end) for size, end in reversed(list(zip(sizes, ends)))][::-1]
 
 
 @op("unbind.int")
 def unbind(c, x, axis=0):
-    return list(_ops.unbind(x, len(c.node.meta["val"]), axis))
+    return [select(c, x, axis, i) for i in reversed(range(len(c.node.meta["val"])))][::-1]  # as in split()
 
 
 @op("repeat.default", "tile.default")
