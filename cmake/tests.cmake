@@ -195,6 +195,21 @@ if(TARGET python)
         set_tests_properties(test_python_${name} PROPERTIES
             ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;WEFT_GRAPHTOOL=$<TARGET_FILE:graphtool>;PYTHONDONTWRITEBYTECODE=1")
     endforeach()
+    # PyTorch modules as graphs: by a Python that has torch, too.
+    foreach(python $ENV{WEFT_TORCH_PYTHON} ${PROJECT_SOURCE_DIR}/build/venv/bin/python ${PYTHON_WITH_CFFI})
+        execute_process(COMMAND ${python} -c "import sys, importlib.util as u; sys.exit(not (u.find_spec('torch') and u.find_spec('cffi')))"
+                        RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
+        if(missing STREQUAL "0")
+            set(PYTHON_WITH_TORCH ${python})
+            break()
+        endif()
+    endforeach()
+    if(NOT PYTHON_WITH_TORCH)
+        set(PYTHON_WITH_TORCH ${PYTHON_WITH_CFFI}) # the test is skipped, and counted
+    endif()
+    add_test(NAME test_python_torch COMMAND ${PYTHON_WITH_TORCH} ${PROJECT_SOURCE_DIR}/python/tests/test_torch.py)
+    set_tests_properties(test_python_torch PROPERTIES SKIP_RETURN_CODE 77
+        ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;PYTHONDONTWRITEBYTECODE=1;OMP_NUM_THREADS=1")
     set(PYTHON_DOCS --python ${PYTHON_WITH_CFFI} --package ${PROJECT_BINARY_DIR}/python)
 endif()
 add_test(NAME test_docs COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/scripts/test_docs.py

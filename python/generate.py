@@ -168,7 +168,8 @@ def signature(f, structures):
             arguments.append(f"*_values({take(after.name, 'Sequence[Value]')})")
             i += 1
         elif p.type == "int" and after and after.type == "const int64_t *":
-            arguments.append(f"*_numbers({take(after.name, 'Sequence[int]' if f.result == 'int' else 'Numbers')})")
+            counted = "_pairs" if after.name == "pads" else "_numbers"
+            arguments.append(f"*{counted}({take(after.name, 'Sequence[int]' if f.result == 'int' else 'Numbers')})")
             i += 1
         elif p.type == "const int64_t *":
             arguments.append(f"_permutation({take(p.name, 'Sequence[int]')}, {first[0][0]})")
@@ -249,7 +250,7 @@ def write_ops(headers, into):
                 of_graphs.append(python_name(short))
     into.write_text('"""Made by generate.py from the headers of C: every op and layer."""\n'
                     "from __future__ import annotations\n\nfrom typing import TYPE_CHECKING\n\n"
-                    "from ._build import _RESULT, _build, _end, _eps, _numbers, _options, _parts, _permutation, _text, _values, _word\n\n"
+                    "from ._build import _RESULT, _build, _end, _eps, _numbers, _options, _pairs, _parts, _permutation, _text, _values, _word\n\n"
                     "if TYPE_CHECKING:\n    from typing import Sequence\n\n    from .model import DType, Graph, Init, Numbers, Value\n\n\n" + "\n\n".join(text) +
                     "\n\nclass OfValues:\n    \"\"\"The ops as methods of a value: x.relu() is relu(x).\"\"\"\n" +
                     "".join(f"    {n} = {n}\n" for n in of_values) +

@@ -35,6 +35,7 @@ ranks_local  release  graphtool           100     20       the same over Unix so
 meet         asan     test_meet           1000000 20000    strange greetings, random and half right, keep no rank out, and none is let in
 resume       release  graphtool           60        5        trainings of two ranks, one or all killed while they write checkpoints, continue in 1, 2, 3 and 4
 models       release  model_cases         200000  4000     random trainings of every op against PyTorch, with a table of op, layout and route
+torch        release  weft-zoo           153         1        a fixed list of PyTorch modules becomes graphs of Weft: outputs, gradients and three steps judged by f64
 processors   release  graphtool           30      1        suites that ask the processor, under qemu-x86_64 as Nehalem and as Haswell, a suite and a model a seed
 aarch64      release  graphtool           3       1        compiled for arm64 and run by qemu: the consumer, a training beside this processor's, the suites
 gpu_ops      release  test_cuda_ops       2         1        the emulated GPU's kernels in each layout and at all sizes; then others than tools/test.sh draws

@@ -19,6 +19,7 @@ from .optim import ASGD, SGD, Adadelta, Adafactor, Adagrad, Adam, Adamax, AdamW,
 from .own import OpSet, call_op, define_optimizer
 from .plan import Plan, passes
 from .session import Session, Store
+from .torch import from_torch, module_of, to_torch
 from .train import Evaluator, Hook, Source, Tally, Trainer, arrays, data, evaluators, hooks, samples
 
 _OPS = [name for name, made in vars(_ops).items() if getattr(made, "__module__", "") == _ops.__name__ and not isinstance(made, type)]
@@ -26,5 +27,5 @@ globals().update({name: getattr(_ops, name) for name in _OPS if name not in ("ra
 
 # Names of Python's own functions (sum, max, abs ...) are here as weft.sum, and not in `from weft import *`.
 __all__ = ["BATCH", "Comm", "Error", "Evaluator", "Graph", "Hook", "Model", "OpSet", "Optimizer", "Parameter", "Plan", "Port", "Session", "Source", "Store", "Tally",
-           "Trainer", "Value", "arrays", "call_op", "data", "define_optimizer", "evaluators", "hooks", "load", "parse", "passes", "samples", "world", *NAMES,
+           "Trainer", "Value", "arrays", "call_op", "data", "define_optimizer", "evaluators", "from_torch", "hooks", "load", "module_of", "parse", "passes", "samples", "to_torch", "world", *NAMES,
            *(name for name in _OPS if name not in __builtins__)]

@@ -9,19 +9,25 @@ BATCH = lib.INT64_MIN if hasattr(lib, "INT64_MIN") else -2**63  # WEFT_BATCH
 _RESULT = object()  # an argument into which the function writes a further value
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _files: dict = {}  # names of files, which C does not copy
+at = None           # (file, line) of a call that an importer makes for a line of a module, or None
 
 
 def place():
-    """File and line of the call in the program: the first frame outside of this package."""
+    """File and line of the call in the program: the first frame outside of this package, or the line of the module that is imported."""
+    if at is not None:
+        return _file(at[0]), at[1]
     frame = sys._getframe(1)
     while frame and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
     if not frame:
         return NULL, 0
-    name = frame.f_code.co_filename
+    return _file(frame.f_code.co_filename), frame.f_lineno
+
+
+def _file(name):
     if name not in _files:
         _files[name] = ffi.new("char[]", name.encode())
-    return _files[name], frame.f_lineno
+    return _files[name]
 
 
 def failed(model):
@@ -59,6 +65,14 @@ def _numbers(numbers):
         return 0, NULL
     numbers = [number(n) for n in (numbers if isinstance(numbers, (tuple, list)) else [numbers])]
     return len(numbers), (ffi.new("int64_t[]", numbers) if numbers else NULL)
+
+
+def _pairs(numbers):
+    """Numbers of which C counts pairs: {before, after} of each axis."""
+    count, numbers = _numbers(numbers)
+    if count % 2:
+        raise Error("argument", f"{count} numbers, not pairs of before and after")
+    return count // 2, numbers
 
 
 def _permutation(axes, x):

@@ -281,6 +281,7 @@ class Model(Handle):
             raise Error("memory", "model: out of memory")
         super().__init__(pointer, lib.weft_model_free, ops)
         self._graphs = {}
+        self.other_names = {}  # names of a module's state_dict that have no value of their own here: tied ones and constants
         self._ok(None)
         if batch is not None:
             lib.weft_model_at(self.pointer, *place())

@@ -61,7 +61,7 @@ class Store(Handle):
         which are an error where `strict`."""
         mine = {path.replace("/", "."): path for path in self.paths("parameter") + self.paths("state")}
         missing = [n for n in mine if n not in state]
-        unexpected = [n for n in state if n not in mine and not n.endswith("num_batches_tracked")]
+        unexpected = [n for n in state if n not in mine and not n.endswith("num_batches_tracked") and n not in self.plan.model.other_names]
         if strict and (missing or unexpected):
             first = missing[0] if missing else unexpected[0]
             raise Error("name", f"state_dict: {'lacks' if missing else 'has'} {first}" + (" and others" if len(missing) + len(unexpected) > 1 else "") +

@@ -1,0 +1,561 @@
+"""PyTorch modules as graphs that train: torch.export's program, node by node, as calls of Weft's builders.
+
+    m = weft.Model("gan", batch=64)
+    m.from_torch("d_step", DStep(generator, discriminator), (image,), dynamic={"image": {0: "batch"}},
+                 minimize={"discriminator": weft.Adam(2e-4, beta1=0.5)})
+
+Parameters have PyTorch's names ("generator.fc.weight" is generator/fc/weight), so graphs of one model share them, and
+store.load_state_dict(module.state_dict()) puts the weights in; to_torch(store, module) brings them back. What depends
+on no input is computed once, by PyTorch, while the graph is built. torch_ops.py has a function for each ATen op.
+"""
+import contextlib
+import operator
+
+from . import _build, torch_layers, torch_ops  # noqa: F401 (torch_layers fills the table)
+from ._build import BATCH
+from ._lib import Error, text, word
+from .model import Model, Value, _init
+from .torch_ops import name_of_dtype, weft_op
+
+__all__ = ("from_torch", "to_torch", "module_of")
+
+
+# ---- what a user calls ----
+
+def from_torch(model, name, module, args=(), kwargs=None, *, train=True, dynamic=None, minimize=None, loss=None, outputs=None):
+    """Makes the graph `name` of a torch.nn.Module that is called with these example arguments, and returns the graph.
+
+    train: dropout drops, norms use the batch; False: a graph for predictions of module.eval().
+    dynamic: {"image": {0: "batch"}}, axes of inputs that follow the model's batch; others have the examples' lengths.
+    minimize: an optimizer, or {pattern of parameters: optimizer}; it minimizes the output `loss`: by default that of this name, or the
+        first output of one number.
+    outputs: names of the outputs, in the order in which the module returns them.
+    """
+    program = export(module, args, kwargs, train=train, dynamic=dynamic)
+    return of_program(model, name, program, module, train=train, dynamic=dynamic, minimize=minimize, loss=loss, outputs=outputs)
+
+
+def to_torch(store, module, steps=None):
+    """Writes the values of a store into a module of the same names. `steps` is what num_batches_tracked becomes; None: the steps that
+    the store has seen."""
+    import torch
+    found = store.state_dict()
+    counted = _steps_of(store) if steps is None else steps
+    names = _joined(store.plan.model).names
+    state = module.state_dict()
+    with torch.no_grad():
+        for name, tensor in state.items():
+            path = names.get(name, name)
+            if path in found:
+                tensor.copy_(torch.from_numpy(found[path]).reshape(tensor.shape))
+            elif name.endswith("num_batches_tracked"):
+                if counted:
+                    tensor.fill_(counted)
+            elif name not in names:
+                raise Error("name", f"to_torch: the store has no value {name} for the module")
+    return module
+
+
+def module_of(store, graph, outputs=None):
+    """A torch.nn.Module that runs a graph of the store's plan, for code that evaluates modules: module(image) -> tensor, or a tuple of
+    tensors. It has no gradients."""
+    from ._torch_module import Predictor
+    return Predictor(store, graph, outputs)
+
+
+# ---- torch.export ----
+
+def export(module, args=(), kwargs=None, *, train=True, dynamic=None):
+    """The functional program of a module: torch.export's, with no_grad() regions kept, and ops of many parts kept whole."""
+    import torch
+    if isinstance(module, torch.export.ExportedProgram):
+        return module
+    modes = {part: part.training for part in module.modules()}
+    if module.training != bool(train):
+        module.train(bool(train))
+    try:
+        program = torch.export.export(module, tuple(args), kwargs, dynamic_shapes=_dynamic_shapes(module, args, kwargs, dynamic), strict=False)
+        _keep_no_grad(program.graph_module)
+        return program.run_decompositions({})
+    except Exception as why:
+        raise Error("unsupported", _export_failed(why)) from why
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+
+
+def _dynamic_shapes(module, args, kwargs, dynamic):
+    """torch.export's form of {"image": {0: "batch"}}: an entry for each argument."""
+    if not dynamic:
+        return None
+    import inspect
+    import torch
+    bound = inspect.signature(module.forward).bind(*args, **(kwargs or {}))
+    unknown = [n for n in dynamic if n not in bound.arguments]
+    if unknown:
+        raise Error("name", f"from_torch: dynamic names {unknown[0]}, which is not an argument; the arguments are: {', '.join(bound.arguments)}")
+    batch = torch.export.Dim("batch")
+    return {n: {axis: batch for axis in dynamic[n]} if n in dynamic else None for n in bound.arguments}
+
+
+def _export_failed(why):
+    """One line of what torch.export says, with the program's line, and what would help."""
+    lines = [line.strip() for line in str(why).splitlines() if line.strip()]
+    first = lines[0] if lines else type(why).__name__
+    place = next((line for line in reversed(lines) if line.startswith("File ") and "/torch/" not in line), "")
+    told = f"from_torch: torch.export: {type(why).__name__}: {first[:300]}"
+    if place:
+        told += f" ({place})"
+    if "data-dependent" in str(why) or "GuardOnDataDependent" in type(why).__name__ or "unbacked" in str(why):
+        told += ": a shape or branch depends on numbers; a static graph needs shapes that follow from shapes (masks and where() instead of indices)"
+    return told
+
+
+def _keep_no_grad(graph_module):
+    """Writes the regions of torch.no_grad() into the graph with detach(): run_decompositions() would forget that they have no gradient."""
+    graph = graph_module.graph
+    for node in list(graph.nodes):
+        if node.op == "call_function" and str(node.target) == "wrap_with_set_grad_enabled":
+            _inline(graph_module, node, node.args[1], node.args[2:], detach=node.args[0] is False)
+    graph.lint()
+    graph_module.recompile()
+
+
+def _inline(graph_module, node, getter, arguments, detach):
+    import torch
+    inner = getattr(graph_module, getter.target)
+    _keep_no_grad(inner)
+    graph, env = graph_module.graph, {}
+    places = [n for n in inner.graph.nodes if n.op == "placeholder"]
+    writes = detach and any(_writes_float(n) for n in inner.graph.nodes)
+
+    def detached(value):
+        if not detach or not isinstance(value, torch.fx.Node) or not isinstance(value.meta.get("val"), torch.Tensor) or not value.meta["val"].is_floating_point():
+            return value
+        made = graph.call_function(torch.ops.aten.detach.default, (value,))
+        made.meta = {k: v for k, v in value.meta.items() if k in ("val", "nn_module_stack", "stack_trace")}
+        return made
+
+    with graph.inserting_before(node):
+        for place, argument in zip(places, arguments):
+            env[place] = detached(argument) if writes else argument
+        for n in inner.graph.nodes:
+            if n.op == "output":
+                results = [torch.fx.map_arg(r, lambda x: env[x]) for r in n.args[0]]
+            elif n.op == "get_attr":
+                name = f"{getter.target}_{n.target.replace('.', '_')}"
+                setattr(graph_module, name, getattr(inner, n.target))
+                env[n] = graph.get_attr(name)
+                env[n].meta = dict(n.meta)
+            elif n.op != "placeholder":
+                env[n] = graph.node_copy(n, lambda x: env[x])
+        results = [r if writes else detached(r) for r in results]
+    for user in list(node.users):
+        user.replace_all_uses_with(results[user.args[1]])
+        graph.erase_node(user)
+    graph.erase_node(node)
+
+
+def _writes_float(node):
+    """Whether a node of a no_grad() region writes into a float tensor that comes from outside of the region."""
+    import torch
+    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
+        return False
+    written = [node.args[i] if i < len(node.args) else node.kwargs.get(a.name)
+               for i, a in enumerate(node.target._schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+    return any(isinstance(w, torch.fx.Node) and w.op == "placeholder" and w.meta["val"].is_floating_point() for w in written)
+
+
+# ---- names that graphs of one model share ----
+
+class _Joined:
+    """What a model knows about the modules that its graphs came from."""
+
+    def __init__(self):
+        self.names = {}      # name in a state_dict -> the name whose value it is ("": a constant of the graph)
+        self.made = set()    # paths of parameters and state
+        self.folded = {}     # name of a buffer that is a constant -> the graph in which
+
+
+def _joined(model):
+    if not hasattr(model, "_joined"):
+        model._joined = _Joined()
+        model.other_names = model._joined.names
+    return model._joined
+
+
+def _steps_of(store):
+    from ._lib import lib, string, ffi
+    steps = getattr(lib, "weft_store_steps", None)
+    if steps is None:
+        return 0
+    return max((steps(store.pointer, text(g)) for g in store.plan.model.graphs), default=0)
+
+
+# ---- a program's nodes as calls of builders ----
+
+def of_program(model, name, program, module=None, *, train=True, dynamic=None, minimize=None, loss=None, outputs=None):
+    """from_torch() of a program that export() has made. `module` says which of its names are tied."""
+    graph = model.graph(name, train=bool(train))
+    _Builder(model, graph, program, module, dynamic or {}).build(outputs, minimize, loss)
+    return graph
+
+
+class _Stored:
+    """A parameter or buffer, which the graph gets when a node reads it."""
+
+    def __init__(self, name, tensor, is_state):
+        self.name, self.tensor, self.is_state = name, tensor, is_state
+        self.value = None
+
+
+class _Counter:
+    """The count of batches of a BatchNorm, which no graph needs: to_torch() fills it in."""
+    name = "num_batches_tracked"
+
+
+class _Builder:
+    def __init__(self, model, graph, program, module, dynamic):
+        self.model, self.graph, self.program, self.module, self.dynamic = model, graph, program, module, dynamic
+        self.joined = _joined(model)
+        self.env = {}        # node -> Value, tensor of PyTorch, number, _Stored, or a tuple of them
+        self.scope = ()      # the names of the scope that is entered
+        self.constants = {}  # tensors that are in the graph already
+        self.uniform = {}    # constants whose elements are one number -> the number
+        self.batch = None    # the symbol of the batch
+        self.first_names = self._first_names()
+
+    def _first_names(self):
+        """The name under which a tied parameter or buffer is stored: {each of its names: the first}."""
+        if self.module is None or not hasattr(self.module, "named_parameters"):
+            return {}
+        first, names = {}, {}
+        for of in (self.module.named_parameters, self.module.named_buffers):
+            for name, tensor in of(remove_duplicate=False):
+                names[name] = first.setdefault(id(tensor), name)
+        return names
+
+    def build(self, outputs, minimize, loss):
+        try:
+            self._placeholders()
+            for node in self.program.graph.nodes:
+                if node.op == "call_function":
+                    self.env[node] = self.call(node)
+            self.enter(())
+            made = self._outputs(outputs)
+        finally:
+            _build.at = None
+            self.enter(())
+        if minimize:
+            self._minimize(minimize, made, loss)
+
+    # ---- placeholders ----
+
+    def _placeholders(self):
+        from torch.export.graph_signature import InputKind
+        written = {s.target for s in self.program.graph_signature.output_specs if s.kind.name in ("BUFFER_MUTATION", "PARAMETER_MUTATION")}
+        nodes = {n.name: n for n in self.program.graph.nodes if n.op == "placeholder"}
+        for spec in self.program.graph_signature.input_specs:
+            node = nodes[spec.arg.name]
+            if spec.kind == InputKind.PARAMETER:
+                self.env[node] = self._stored(spec.target, self.program.state_dict[spec.target], False)
+            elif spec.kind == InputKind.BUFFER:
+                self.env[node] = self._buffer(spec.target, spec.target in written)
+            elif spec.kind == InputKind.CONSTANT_TENSOR:
+                self.env[node] = self.program.constants[spec.target].detach()
+            elif spec.kind == InputKind.USER_INPUT:
+                self.env[node] = self._input(spec, node)
+            else:
+                raise Error("unsupported", f"from_torch: the argument {spec.arg.name} is a {spec.kind.name.lower()}, which graphs of Weft do not have")
+
+    def _stored(self, name, tensor, is_state):
+        if tensor.numel() == 0:  # Weft has no empty tensors: cat() leaves them out
+            self.joined.names[name] = ""
+            return tensor.detach()
+        first = self.first_names.get(name, name)
+        self.joined.names[name] = first
+        return _Stored(first, tensor, is_state)
+
+    def _buffer(self, name, is_written):
+        tensor = self.program.state_dict.get(name)
+        if tensor is None:
+            tensor = self.program.constants[name]
+        if name.endswith("num_batches_tracked"):
+            self.joined.names[name] = ""
+            return _Counter()
+        first = self.first_names.get(name, name)
+        norm = name.rpartition(".")[2] in ("running_mean", "running_var")
+        if is_written or norm or first.replace(".", "/") in self.joined.made:
+            if first in self.joined.folded:
+                raise Error("order", f"from_torch: graph {self.joined.folded[first]} has the buffer {first} as a constant, but this graph writes it: "
+                            "make the graph that writes it first")
+            return self._stored(name, tensor, True)
+        self.joined.folded[first] = self.graph.name
+        self.joined.names.setdefault(name, "")
+        return tensor.detach()
+
+    def _input(self, spec, node):
+        import torch
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return getattr(spec.arg, "value", None)
+        if self.batch is None:
+            self.batch = next((n.node.expr for n in value.shape if not isinstance(n, int)), None)
+        dtype = name_of_dtype(value.dtype)
+        if dtype is None:
+            raise Error("unsupported", f"from_torch: input {node.name} has type {value.dtype}, which Weft does not have: pass real and imaginary parts as an axis"
+                        if value.dtype.is_complex else f"from_torch: input {node.name} has type {value.dtype}, which Weft does not have")
+        return self.graph.input(node.name, dtype, [self.length(n, None) for n in value.shape])
+
+    # ---- scopes and places ----
+
+    def enter(self, scope):
+        """Enters a scope from the one that is entered."""
+        from ._lib import NULL, lib
+        same = 0
+        while same < min(len(scope), len(self.scope)) and scope[same] == self.scope[same]:
+            same += 1
+        for _ in self.scope[same:]:
+            lib.weft_scope_leave(self.graph.pointer)
+        self.scope = self.scope[:same]
+        for part in scope[same:]:
+            if lib.weft_graph_scope_enter(self.graph.pointer, text(part)) == NULL:
+                _build.failed(self.model)
+            self.scope += (part,)
+
+    @contextlib.contextmanager
+    def within(self, scope):
+        before = self.scope
+        self.enter(scope)
+        try:
+            yield
+        finally:
+            self.enter(before)
+
+    # ---- values ----
+
+    def read(self, stored):
+        """The value of a parameter or of state."""
+        if stored.value is None:
+            *scope, name = stored.name.split(".")
+            path = stored.name.replace(".", "/")
+            dtype = stored.tensor.dtype
+            if not dtype.is_floating_point:
+                stored.value = self._integer_state(stored, scope, name)
+                return stored.value
+            init = ("zeros",) if path in self.joined.made else _init_like(stored.tensor)
+            with self.within(tuple(scope)):
+                if stored.is_state:
+                    stored.value = self.state(name, stored.tensor.shape, init)
+                else:
+                    stored.value = self.graph.parameter(name, stored.tensor.shape, init)
+            self.joined.made.add(path)
+            if not stored.is_state and not stored.tensor.requires_grad and self.graph.is_train:
+                self.model.freeze(path)
+            if name_of_dtype(dtype) != "f32":
+                stored.value = torch_ops.cast(stored.value, name_of_dtype(dtype))
+        return stored.value
+
+    def _integer_state(self, stored, scope, name):
+        made = weft_op("state")
+        if made is None:
+            raise Error("unsupported", f"from_torch: the graph writes the buffer {stored.name} of {stored.tensor.dtype}, and state is f32: make the buffer float")
+        with self.within(tuple(scope)):
+            return self.state(name, stored.tensor.shape, ("zeros",))
+
+    def state(self, name, shape, init):
+        return _build._build("weft_state", self._near(), text(name), *_build._numbers(list(shape)), _init(init))
+
+    def _near(self):
+        """Any value of the graph, from which weft_state() takes the graph."""
+        near = next((v for v in self.env.values() if isinstance(v, Value)), None)
+        return near if near is not None else self.graph.constant("f32", (), 0)
+
+    def length(self, n, call):
+        """A length of an axis for a builder: the batch is WEFT_BATCH."""
+        if isinstance(n, int):
+            return n
+        expression = n.node.expr
+        if expression.is_Integer:
+            return int(expression)
+        if expression == self.batch:
+            return BATCH
+        why = f"an axis is {expression}, which is neither a number nor the batch"
+        raise Error("unsupported", f"from_torch: {why}") if call is None else call.refused(why, "only the batch may be dynamic")
+
+    def argument_known(self, node):
+        """What a node stands for, without building anything."""
+        return _attribute(node.graph.owning_module, node.target) if node.op == "get_attr" else self.env[node]
+
+    def argument(self, x):
+        """What a node's argument is for a function of torch_ops: nodes become what they stand for."""
+        import torch
+        if isinstance(x, torch.fx.Node):
+            if x.op == "get_attr":
+                return _attribute(x.graph.owning_module, x.target)
+            found = self.env[x]
+            return self.read(found) if isinstance(found, _Stored) else found
+        if isinstance(x, (list, tuple)):
+            return [self.argument(y) for y in x]
+        return x
+
+    # ---- calls ----
+
+    def call(self, node):
+        import torch
+        call = torch_ops.Call(self, node)
+        if node.target is operator.getitem:
+            found = self.env[node.args[0]]
+            return found[node.args[1]]
+        if any(isinstance(self.env.get(n), _Counter) for n in node.all_input_nodes):
+            if any(isinstance(self.env.get(n), (Value, _Stored)) for n in node.all_input_nodes):
+                raise call.refused("a computation with num_batches_tracked", "a BatchNorm with a number as its momentum")
+            return _Counter()
+        if call.is_known():
+            return call.computed()
+        if not isinstance(node.meta.get("val"), (torch.Tensor, tuple, list)):
+            return node.meta.get("val")  # a length
+        if isinstance(node.meta["val"], torch.Tensor) and any(n == 0 for n in node.meta["val"].shape if isinstance(n, int)):
+            return torch.empty([int(n) for n in node.meta["val"].shape], dtype=node.meta["val"].dtype)
+        _build.at = call.place()
+        self.enter(call.scope())
+        try:
+            return call.build()
+        except Error as why:
+            if getattr(why, "is_placed", False):
+                raise
+            raise call.error(why) from why
+        finally:
+            _build.at = None
+
+    def inline(self, graph_module, arguments, node):
+        """Calls the nodes of a decomposition in the place of the node that it stands for."""
+        places = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+        self.env.update(zip(places, arguments))
+        for n in graph_module.graph.nodes:
+            if n.op == "call_function":
+                for key in ("nn_module_stack", "stack_trace"):
+                    if key in node.meta:
+                        n.meta[key] = node.meta[key]
+                self.env[n] = self.call(n)
+            elif n.op == "output":
+                return self.argument(n.args[0]) if not isinstance(n.args[0], (list, tuple)) else [self.argument(x) for x in n.args[0]]
+
+    # ---- outputs ----
+
+    def _outputs(self, given):
+        made = {}
+        specs = self.program.graph_signature.output_specs
+        nodes = list(next(n for n in self.program.graph.nodes if n.op == "output").args[0])
+        users = [(s, n) for s, n in zip(specs, nodes) if s.kind.name == "USER_OUTPUT"]
+        names = _output_names(self.program, len(users)) if given is None else list(given)
+        if len(names) != len(users):
+            raise Error("argument", f"from_torch: {len(names)} names for {len(users)} outputs")
+        for (spec, node), name in zip(users, names):
+            value = self.argument(node)
+            if value is None or isinstance(value, (int, float, bool, str)):
+                continue
+            value = torch_ops.as_value(self, value)
+            if any(value is other for other in made.values()) or node.op == "placeholder":
+                value = torch_ops.again(value)
+            made[name] = value.output(name)
+        for spec, node in zip(specs, nodes):
+            if spec.kind.name in ("BUFFER_MUTATION", "PARAMETER_MUTATION"):
+                self._write(spec.target, self.env[node])
+            elif spec.kind.name == "USER_INPUT_MUTATION":
+                raise Error("unsupported", f"from_torch: the module writes into its input {spec.target}: return the new value instead")
+        return made
+
+    def _write(self, name, value):
+        if isinstance(value, (torch_ops.Written, _Counter)):
+            return  # batch_norm has written it; to_torch() counts the batches
+        target = next(self.env[n] for n in self.program.graph.nodes if n.op == "placeholder" and isinstance(self.env.get(n), _Stored) and self._is(n, name))
+        state = self.read(target)
+        if not target.tensor.dtype.is_floating_point and state.dtype != name_of_dtype(target.tensor.dtype):
+            raise Error("unsupported", f"from_torch: the module writes the buffer {name} of {target.tensor.dtype}, and state is f32: make the buffer float")
+        value = torch_ops.as_value(self, self.read(value) if isinstance(value, _Stored) else value)
+        self.model.assign(state, torch_ops.cast(value, "f32") if target.tensor.dtype.is_floating_point else value)
+
+    def _is(self, node, name):
+        spec = next(s for s in self.program.graph_signature.input_specs if s.arg.name == node.name)
+        return spec.target == name
+
+    def _minimize(self, minimize, made, loss):
+        chosen = made.get(loss or "loss")
+        if chosen is None and loss is None:
+            chosen = next((v for v in made.values() if v.ndim == 0 and v.is_float), None)
+        if chosen is None:
+            raise Error("name", f"from_torch: no output {loss} to minimize: there are {', '.join(made)}" if loss else
+                        "from_torch: no output is one number, which minimize needs: let the module return its loss")
+        for pattern, optimizer in (minimize.items() if isinstance(minimize, dict) else [(self._reached(made, chosen), minimize)]):
+            self.model.minimize(chosen, pattern, optimizer)
+
+    def _reached(self, made, loss):
+        """A pattern of the parameters that have a gradient of the loss; None: all of the model's."""
+        users = [n for s, n in zip(self.program.graph_signature.output_specs, next(n for n in self.program.graph.nodes if n.op == "output").args[0])
+                 if s.kind.name == "USER_OUTPUT" and self.env.get(n) is not None]
+        begin = next((n for n in users if self.env[n] is loss), None)
+        reached = set() if begin is None else _reached_from(begin, self.env)
+        trained = {p.path for p in self.model.parameters().values() if not p.is_state and not p.is_frozen}
+        paths = {n.replace(".", "/") for n in reached} & trained
+        return None if begin is None or paths == trained else ",".join(_cover(paths, trained))
+
+
+def _reached_from(node, env):
+    """The names of parameters that a node has gradients of."""
+    found, seen, todo = set(), set(), [node]
+    while todo:
+        node = todo.pop()
+        if node in seen or str(node.target) == "aten.detach.default":
+            continue
+        seen.add(node)
+        if isinstance(env.get(node), _Stored):
+            found.add(env[node].name)
+        todo += node.all_input_nodes
+    return found
+
+
+def _cover(paths, all_paths):
+    """Scopes and paths under which are all of `paths` and no other of `all_paths`."""
+    chosen = []
+    for path in sorted(paths):
+        if any(path.startswith(c + "/") for c in chosen):
+            continue
+        parts = path.split("/")
+        scopes = ["/".join(parts[:i]) for i in range(1, len(parts))]
+        chosen.append(next((s for s in scopes if all(p in paths for p in all_paths if p.startswith(s + "/"))), path))
+    return chosen
+
+
+def _attribute(owner, path):
+    for part in path.split("."):
+        owner = getattr(owner, part)
+    return owner
+
+
+def _init_like(tensor):
+    """An initial value like that of a tensor, for trainings that load no weights."""
+    values = tensor.detach().double()
+    if values.numel() == 0 or bool((values == values.flatten()[0]).all()):
+        first = float(values.flatten()[0]) if values.numel() else 0.0
+        return ("zeros",) if first == 0 else ("ones",) if first == 1 else ("constant", first)
+    std = float(values.std())
+    return ("normal", float(values.mean()), std) if std > 0 else ("zeros",)
+
+
+def _output_names(program, count):
+    """Names of outputs by where they are in what the module returns: "logits", "output_1"."""
+    from torch.utils import _pytree
+    spec = program.call_spec.out_spec
+    if spec is None or spec.num_leaves != count:
+        return ["output"] if count == 1 else [f"output_{i}" for i in range(count)]
+    paths = [p for p, _ in _pytree.tree_flatten_with_path(_pytree.tree_unflatten(list(range(spec.num_leaves)), spec))[0]]
+    names = []
+    for path in paths:
+        parts = [str(getattr(k, "key", getattr(k, "idx", getattr(k, "name", "")))) for k in path]
+        named = "_".join(parts)
+        names.append("output" if not named else named if not named[0].isdigit() else f"output_{named}")
+    return names
+
+
+Model.from_torch = from_torch
