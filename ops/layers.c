@@ -208,17 +208,24 @@ static void move_average(weft_value *state, weft_value *batch, double momentum) 
     weft_assign(state, weft_add(weft_scale(state, 1 - momentum), added));
 }
 
-/* Reshapes [C] so that it broadcasts over x [N, C], [N, C, L], [N, C, H, W] or [N, C, D, H, W]. */
+/* Makes [C], f32 of a reduced x, broadcast over x [N, C], [N, C, L], [N, C, H, W] or [N, C, D, H, W]. */
 static weft_value *along(weft_value *channels, const weft_value *x) {
     int64_t shape[] = {x->type.shape[1], 1, 1, 1};
+    if (dtype_is_reduced(x->type.dtype)) channels = weft_cast(channels, x->type.dtype);
     return x->type.ndim > 2 ? weft_reshape(channels, x->type.ndim - 1, shape) : channels;
 }
 
 /* A line or a volume as an image, in the same memory, row-major or channels-last. */
 static weft_value *as_image(weft_value *x) {
-    const int64_t *s = x->type.shape;
-    if (x->type.ndim == 3) return weft_reshape(x, 4, (int64_t[]){-1, s[1], 1, s[2]});
-    return x->type.ndim == 5 ? weft_reshape(x, 4, (int64_t[]){-1, s[1], s[2] * s[3], s[4]}) : x;
+    lengths l = lengths_of(x);
+    if (l.n == 3) lengths_insert(&l, 2, 1);
+    if (l.n == 5) lengths_merge(&l, 2, 4);
+    return l.n == x->type.ndim ? x : reshape_lengths(x, &l);
+}
+
+/* One number for each channel of x, in the type of its statistics. */
+static weft_value *channel_numbers(weft_value *x, double number) {
+    return weft_constant(x->node->graph, dtype_accumulator(x->type.dtype), 1, &x->type.shape[1], number);
 }
 
 static bool batch_norm_fits(weft_value *x) {
@@ -228,40 +235,81 @@ static bool batch_norm_fits(weft_value *x) {
 
 weft_value *weft_batch_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps, weft_value **mean,
                                weft_value **variance) {
-    int64_t shape[5] = {-1}; /* axis 0 may be the batch */
     norm_attrs a = {0};
     if (mean) *mean = NULL;
     if (variance) *variance = NULL;
     if (!x || !batch_norm_fits(x) || !number_fits(x, "batch_norm", "eps", eps, 1e-5, FLT_MAX, &a.eps))
         return NULL;
-    for (int i = 1; i < x->type.ndim; i++) shape[i] = x->type.shape[i];
+    lengths shape = lengths_of(x);
     weft_value *image = as_image(x);
-    if (!image) return NULL;
+    if (image && !w) w = channel_numbers(x, 1);
+    if (image && !b) b = channel_numbers(x, 0);
+    if (!image || !w || !b) return NULL;
     weft_node *n = node_new(x->node->graph, &weft_op_batch_norm, 3, (weft_value *[]){image, w, b}, &a);
     if (!n) return NULL;
     if (mean) *mean = &n->out[1];
     if (variance) *variance = &n->out[3]; /* unbiased, as the running one in PyTorch */
-    return image == x ? &n->out[0] : weft_reshape(&n->out[0], x->type.ndim, shape);
+    return image == x ? &n->out[0] : reshape_lengths(&n->out[0], &shape);
 }
 
-/* Normalizes by the batch's statistics and updates the running ones. */
+/* The mean over all batches so far: state + (batch - state) / how many there are with this one. */
+static void add_to_average(weft_value *state, weft_value *batch, weft_value *count) {
+    weft_value *apart = weft_sub(batch, state), *more = weft_div(apart, weft_cast(count, WEFT_F32));
+    weft_assign(state, weft_add(state, more));
+}
+
+/* The state num_batches_tracked of PyTorch, with this batch. */
+static weft_value *count_batch(weft_value *x) {
+    weft_value *old = weft_state_in(x->node->graph, "num_batches_tracked", WEFT_I64, 0, NULL, (weft_init){0});
+    weft_value *count = old ? weft_offset(old, 1) : NULL;
+    weft_assign(old, count);
+    return count;
+}
+
+/* Normalizes by the batch's statistics and updates the running ones; `count` is NULL but in cumulative
+ * averages. */
 static weft_value *batch_norm_train(weft_value *x, weft_value *w, weft_value *b, weft_value *mean,
-                                    weft_value *var, double eps, double momentum) {
+                                    weft_value *var, double eps, double momentum, weft_value *count) {
     weft_value *of_batch[2], *y = weft_batch_norm_op(x, w, b, eps, &of_batch[0], &of_batch[1]);
     if (!y) return NULL;
-    move_average(mean, of_batch[0], momentum);
-    move_average(var, of_batch[1], momentum);
+    for (int i = 0; i < 2; i++) {
+        weft_value *state = i ? var : mean;
+        if (count)
+            add_to_average(state, of_batch[i], count);
+        else
+            move_average(state, of_batch[i], momentum);
+    }
     return y;
 }
 
-/* Normalizes by the running statistics, with pointwise ops that fuse with their neighbours: x factor +
- * shift. */
+/* Normalizes by given statistics, with pointwise ops that fuse with their neighbours: x factor + shift, where
+ * w and b may be NULL. */
 static weft_value *batch_norm_eval(weft_value *x, weft_value *w, weft_value *b, weft_value *mean,
                                    weft_value *var, double eps) {
-    weft_value *factor = weft_mul(w, weft_rsqrt(weft_offset(var, eps)));
-    weft_value *shift = weft_sub(b, weft_mul(mean, factor));
+    weft_value *factor = weft_rsqrt(weft_offset(var, eps));
+    if (w) factor = weft_mul(w, factor);
+    weft_value *moved = weft_mul(mean, factor), *shift = b ? weft_sub(b, moved) : weft_neg(moved);
     weft_value *added = along(shift, x);
     return weft_add(weft_mul(x, along(factor, x)), added);
+}
+
+/* Whether an operand for each channel is missing or [C]. */
+static bool of_channels(weft_value *x, const char *what, weft_value *v) {
+    tensor_type channels = type_of(x->type.dtype, 1, &x->type.shape[1]);
+    return !v || shape_equal(&v->type, &channels) ||
+           value_fail(x, WEFT_SHAPE, "batch_norm: %s is %s: it must be %s, axis 1 of x", what, TYPE(&v->type),
+                      TYPE(&channels));
+}
+
+weft_value *weft_batch_norm_eval_op(weft_value *x, weft_value *mean, weft_value *variance, weft_value *w,
+                                    weft_value *b, double eps) {
+    if (!x || !mean || !variance)
+        return op_value(&weft_op_batch_norm, 3, (weft_value *[]){x, mean, variance}, NULL);
+    if (!batch_norm_fits(x) || !number_fits(x, "batch_norm", "eps", eps, 1e-5, FLT_MAX, &eps)) return NULL;
+    if (!of_channels(x, "mean", mean) || !of_channels(x, "variance", variance) ||
+        !of_channels(x, "weight", w) || !of_channels(x, "bias", b))
+        return NULL;
+    return batch_norm_eval(x, w, b, mean, variance, eps);
 }
 
 weft_value *weft_batch_norm(weft_value *x, const char *name, const weft_batch_norm_options *options) {
@@ -275,16 +323,25 @@ weft_value *weft_batch_norm(weft_value *x, const char *name, const weft_batch_no
         !number_fits(x, "batch_norm", "momentum", o->momentum, 0.1, 1, &momentum) ||
         !number_fits(x, "batch_norm", "eps", o->eps, 1e-5, FLT_MAX, &eps))
         return NULL;
+    if (o->no_weight && o->weight)
+        return value_fail(x, WEFT_ARGUMENT, "batch_norm: no_weight, and an initializer for the weight");
+    if (o->momentum != 0 && (o->cumulative || o->no_statistics))
+        return value_fail(x, WEFT_ARGUMENT,
+                          "batch_norm: a momentum, but no running statistics that move by it");
     weft_value *y = NULL;
     WEFT_SCOPE(x, name) {
-        weft_value *w = parameter_or_else(x, "weight", 1, &channels, o->weight, ones);
-        weft_value *b = parameter_or_else(x, "bias", 1, &channels, NULL, zeros);
-        weft_value *mean = weft_state(x, "running_mean", 1, &channels, zeros);
-        weft_value *var = weft_state(x, "running_var", 1, &channels, ones);
-        if (!mean || !var)
+        bool trains = x->node->graph->mode == WEFT_TRAIN, has_weight = !o->no_weight;
+        weft_value *w = has_weight ? parameter_or_else(x, "weight", 1, &channels, o->weight, ones) : NULL;
+        weft_value *b = has_weight ? parameter_or_else(x, "bias", 1, &channels, NULL, zeros) : NULL;
+        weft_value *mean = o->no_statistics ? NULL : weft_state(x, "running_mean", 1, &channels, zeros);
+        weft_value *var = mean ? weft_state(x, "running_var", 1, &channels, ones) : NULL;
+        weft_value *count = var && o->cumulative && trains ? count_batch(x) : NULL;
+        if ((has_weight && (!w || !b)) || (!o->no_statistics && !var))
             y = NULL;
-        else if (x->node->graph->mode == WEFT_TRAIN)
-            y = batch_norm_train(x, w, b, mean, var, o->eps, momentum);
+        else if (o->no_statistics)
+            y = weft_batch_norm_op(x, w, b, o->eps, NULL, NULL);
+        else if (trains)
+            y = batch_norm_train(x, w, b, mean, var, o->eps, momentum, count);
         else
             y = batch_norm_eval(x, w, b, mean, var, eps);
     }

@@ -78,7 +78,7 @@ static void ints_check(const op_attr *f, const attr_ints *v, char why[200]) {
 
 /* The same of a number; NaN is in no range. */
 static void real_check(const op_attr *f, double v, char why[200]) {
-    if (!isfinite(v))
+    if (!isfinite(v) && !f->any_real)
         snprintf(why, 200, "%s is not a finite number", f->name);
     else if (f->max && !(v >= (double)f->min && v <= (double)f->max))
         snprintf(why, 200, "%s=%g: it must be %jd to %jd", f->name, v, f->min, f->max);
@@ -116,6 +116,13 @@ size_t attr_width(const op_attr *f) {
     return widths[f->kind];
 }
 
+/* A number's bits; those of every NaN are the same. */
+static uint64_t real_bits(double v) {
+    uint64_t bits = 0;
+    if (!isnan(v)) memcpy(&bits, &v, sizeof bits);
+    return isnan(v) ? (uint64_t)0x7ff8 << 48 : bits;
+}
+
 /* Numbers bitwise, so that equal attributes have equal hashes; NULL and "" are the same string. */
 static bool field_equal(const op_attr *f, const void *a, const void *b) {
     if (is_text(f)) {
@@ -126,6 +133,8 @@ static bool field_equal(const op_attr *f, const void *a, const void *b) {
         const attr_ints *v = &ATTR_FIELD(attr_ints, a, f), *w = &ATTR_FIELD(attr_ints, b, f);
         return v->n == w->n && memcmp(v->v, w->v, (size_t)v->n * sizeof v->v[0]) == 0;
     }
+    if (f->kind == ATTR_REAL)
+        return real_bits(ATTR_FIELD(double, a, f)) == real_bits(ATTR_FIELD(double, b, f));
     if (f->kind == ATTR_BYTES)
         return bytes_equal(&ATTR_FIELD(attr_bytes, a, f), &ATTR_FIELD(attr_bytes, b, f));
     return memcmp((const char *)a + f->offset, (const char *)b + f->offset, attr_width(f)) == 0;
@@ -155,6 +164,7 @@ static uint64_t field_hash(const op_attr *f, const void *attrs) {
         const char *s = ATTR_FIELD(const char *, attrs, f);
         return hash_text(s ? s : "", 0);
     }
+    if (f->kind == ATTR_REAL) return real_bits(ATTR_FIELD(double, attrs, f));
     if (f->kind == ATTR_BYTES) return ATTR_FIELD(attr_bytes, attrs, f).hash;
     if (f->kind == ATTR_INTS) {
         const attr_ints *v = &ATTR_FIELD(attr_ints, attrs, f);
@@ -201,7 +211,7 @@ void real_write(text *t, double v) {
     }
     for (char *p = s; *p; p++) /* the locale's point may be a comma */
         if (*p == ',') *p = '.';
-    text_add(t, "%s", s);
+    text_add(t, "%s", isnan(v) ? "nan" : s);
 }
 
 /* Writes quotes, backslashes and control bytes as \xNN, so that no string ends its line or its own quotes. */

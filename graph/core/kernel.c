@@ -39,9 +39,9 @@ const weft_kernel *kernel_select(const weft_node *n, const kernel_env *env, aren
 
 /* ---- layouts ---- */
 
-/* Masks describe the first 32 operands; later ones have no bit. */
+/* The last bit of a mask speaks for all operands after it, too. */
 static bool has_bit(unsigned bits, int i) {
-    return i < 32 && bits >> i & 1;
+    return bits >> (i < 31 ? i : 31) & 1;
 }
 
 static bool is_pointwise(const weft_op *op) {

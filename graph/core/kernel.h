@@ -39,7 +39,7 @@ typedef struct weft_kernel {
     const char *name;    /* "onednn", "simd", "reference" */
     const weft_op *op;   /* NULL: the reference kernel, which runs every op */
     weft_isa min_isa;    /* WEFT_ISA_SSE2: runs on any processor */
-    unsigned strided_in; /* bit i: takes operand i at any strides (LIES_ANYHOW) */
+    unsigned strided_in; /* bit i: takes operand i at any strides (LIES_ANYHOW); 31: and all after it */
     /* A result with attribute `f32_output` is rounded to the operands' reduced type before it is stored as
      * f32. */
     bool rounds_f32_output;

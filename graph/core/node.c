@@ -13,6 +13,8 @@ static bool call_check(const op_call *c) {
     const weft_op *op = c->op;
     int most = op_max_in(op);
     char why[200];
+    if (c->n_in < op->min_in && most < 0)
+        return op_fail(c, WEFT_ARGUMENT, "%d operands: there must be at least %d", c->n_in, op->min_in);
     if (c->n_in < op->min_in || (most >= 0 && c->n_in > most))
         return op_fail(c, WEFT_ARGUMENT, "%d operands, %d to %d are allowed", c->n_in, op->min_in, most);
     for (int i = 0; i < c->n_in; i++)
@@ -91,7 +93,10 @@ static weft_node *node_store(const op_call *c) {
         if ((f->kind == ATTR_STRING || f->kind == ATTR_SCHEDULES) && *string &&
             !(*string = arena_copy(a, *string)))
             return NULL;
-        if (f->kind == ATTR_BYTES && !bytes_keep(&ATTR_FIELD(attr_bytes, n->attrs, f), a)) return NULL;
+        /* a twin is freed before the model whose bytes it has */
+        if (f->kind == ATTR_BYTES && !g->model->is_twin &&
+            !bytes_keep(&ATTR_FIELD(attr_bytes, n->attrs, f), a))
+            return NULL;
     }
     n->id = g->next_id;
     for (int k = 0; k < c->n_out; k++)

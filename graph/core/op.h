@@ -34,7 +34,7 @@ typedef struct attr_bytes {
 
 typedef enum attr_kind {
     ATTR_INT,       /* int64_t, in [min, max] */
-    ATTR_REAL,      /* double, finite, in [min, max] */
+    ATTR_REAL,      /* double, finite unless the row says `any_real`, in [min, max] */
     ATTR_BOOL,      /* bool */
     ATTR_DTYPE,     /* weft_dtype */
     ATTR_INTS,      /* attr_ints, each in [min, max]; WEFT_BATCH is allowed where max is INT64_MAX */
@@ -52,6 +52,7 @@ typedef struct op_attr {
     const char *const *words; /* ATTR_INT: names of 0, 1, ... in text, NULL ends; NULL: printed as numbers */
     bool always;              /* written when it is 0, too, which is not its default */
     bool by_passes; /* only the compiler sets it: a model that does is refused, as an OP_COMPILER op is */
+    bool any_real;  /* ATTR_REAL: infinities and NaN are values too; a NaN has no sign and no payload */
 } op_attr;
 /* The field of an attribute struct that `f` describes, as an lvalue of `type`. */
 #define ATTR_FIELD(type, attrs, f) (*(type *)((char *)(attrs) + (f)->offset))

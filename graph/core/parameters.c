@@ -41,8 +41,8 @@ static bool init_equal(weft_init a, weft_init b) {
 
 /* Finds or makes the variable `name` of the present scope and checks it against what the caller asks for.
  * `is_default`: the caller has given no initializer, so an existing variable may have any. */
-static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *name, int ndim,
-                                const int64_t *shape, weft_init init, bool is_default) {
+static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *name, weft_dtype dtype,
+                                int ndim, const int64_t *shape, weft_init init, bool is_default) {
     if (!g || !model_ok(g->model)) return NULL;
     weft_model *m = g->model;
     const char *what = kind == VARIABLE_PARAMETER ? "parameter" : "state";
@@ -52,7 +52,10 @@ static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *n
     if (ndim < 0 || ndim > WEFT_MAX_NDIM || (ndim && !shape))
         return model_fail(m, g, WEFT_SHAPE, "%s %s: %d axes, 0 to %d are allowed", what, name, ndim,
                           WEFT_MAX_NDIM);
-    tensor_type type = type_of(WEFT_F32, ndim, shape);
+    if (dtype != WEFT_F32 && dtype != WEFT_I64)
+        return model_fail(m, g, WEFT_TYPE, "%s %s: it is of f32 or i64, not %s", what, name,
+                          dtype_name(dtype));
+    tensor_type type = type_of(dtype, ndim, shape);
     for (int i = 0; i < ndim; i++)
         if (shape[i] == WEFT_BATCH)
             return model_fail(
@@ -77,14 +80,14 @@ static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *n
         return model_fail(
             m, g, WEFT_ARGUMENT,
             "%s exists already with another initializer: use the same one (the first call decides)", path);
-    if (!v && (!init_is_valid(m, g, path, init, ndim) || !init_says(m, g, path, init))) return NULL;
+    if (!v && (!init_is_valid(m, g, path, init, &type) || !init_says(m, g, path, init))) return NULL;
     if (!v && !(v = variable_append(m, g, path, kind, &type, init))) return NULL;
     return variable_value(g, v);
 }
 
 weft_value *weft_parameter_in(weft_graph *g, const char *name, int ndim, const int64_t *shape,
                               weft_init init) {
-    return variable_use(g, VARIABLE_PARAMETER, name, ndim, shape, init, false);
+    return variable_use(g, VARIABLE_PARAMETER, name, WEFT_F32, ndim, shape, init, false);
 }
 
 weft_value *weft_parameter(weft_value *near, const char *name, int ndim, const int64_t *shape,
@@ -93,12 +96,17 @@ weft_value *weft_parameter(weft_value *near, const char *name, int ndim, const i
 }
 
 weft_value *weft_state(weft_value *near, const char *name, int ndim, const int64_t *shape, weft_init init) {
-    return near ? variable_use(near->node->graph, VARIABLE_STATE, name, ndim, shape, init, false) : NULL;
+    return near ? weft_state_in(near->node->graph, name, WEFT_F32, ndim, shape, init) : NULL;
+}
+
+weft_value *weft_state_in(weft_graph *g, const char *name, weft_dtype dtype, int ndim, const int64_t *shape,
+                          weft_init init) {
+    return variable_use(g, VARIABLE_STATE, name, dtype, ndim, shape, init, false);
 }
 
 weft_value *parameter_or_else(weft_value *near, const char *name, int ndim, const int64_t *shape,
                               const weft_init *said, weft_init otherwise) {
-    return near ? variable_use(near->node->graph, VARIABLE_PARAMETER, name, ndim, shape,
+    return near ? variable_use(near->node->graph, VARIABLE_PARAMETER, name, WEFT_F32, ndim, shape,
                                said ? *said : otherwise, !said)
                 : NULL;
 }

@@ -1,6 +1,7 @@
 /* variable.c - the variables of a model: found by path, or made. */
 #include "graph/core/graph.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- names ---- */
@@ -115,7 +116,7 @@ bool variable_has_init(variable_kind kind) {
     return kind == VARIABLE_PARAMETER || kind == VARIABLE_STATE || kind == VARIABLE_OPTIMIZER;
 }
 
-bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, int ndim) {
+bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, const tensor_type *type) {
     /* Xavier and Kaiming kinds compute a fan from the first two axes. */
     bool random = init.kind >= WEFT_INIT_XAVIER_UNIFORM;
     const char *why = NULL;
@@ -127,8 +128,11 @@ bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init ini
         why = "uniform with low above high";
     else if (init.kind == WEFT_INIT_NORMAL && init.b < 0)
         why = "normal with a negative deviation";
-    else if (random && ndim < 2)
+    else if (random && type->ndim < 2)
         why = "fans need at least 2 axes";
+    else if (!dtype_is_float(type->dtype) && (init.kind > WEFT_INIT_CONSTANT || init.a != floor(init.a) ||
+                                              !(init.a >= -0x1p53 && init.a <= 0x1p53)))
+        why = "integers are zeros, ones or a whole constant of at most 2^53";
     if (why) model_fail(m, g, WEFT_ARGUMENT, "%s: initializer: %s", path, why);
     return !why;
 }

@@ -34,7 +34,7 @@ static weft_status reference_read(const kernel_call *c) {
 
 static weft_status reference_assign(const kernel_call *c) {
     int64_t at[WEFT_MAX_NDIM] = {0};
-    do element_set(&c->out[0], at, element_get(&c->in[0], at));
+    do element_copy(&c->out[0], at, &c->in[0], at);
     while (index_next(&c->out[0].type, at));
     return WEFT_OK;
 }

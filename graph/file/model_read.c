@@ -96,13 +96,16 @@ static bool variable_load(loader *l, const Weft__Variable *v) {
         return load_fail(l, "kind %d is neither parameter nor state", (int)v->kind);
     if (!are_few(l, v->n_shape, WEFT_MAX_NDIM, "axes")) return false;
     tensor_type type = type_of((weft_dtype)v->dtype, (int)v->n_shape, v->shape);
-    if (!type_check(&type) || type.dtype != WEFT_F32)
-        return load_fail(l, "type %s: f32, every axis at least 1, the whole below 2^46 bytes", TYPE(&type));
+    bool is_of_type = type.dtype == WEFT_F32 || (is_state && type.dtype == WEFT_I64);
+    if (!type_check(&type) || !is_of_type)
+        return load_fail(l,
+                         "type %s: f32 (state also i64), every axis at least 1, the whole below 2^46 bytes",
+                         TYPE(&type));
     if (is_state && v->frozen) return load_fail(l, "state cannot be frozen");
     if (variable_find(l->m, v->path)) return load_fail(l, "it is listed twice");
     weft_init init = {(weft_init_kind)v->init, v->a, v->b};
     weft_variable *made = NULL;
-    if (init_is_valid(l->m, NULL, v->path, init, type.ndim))
+    if (init_is_valid(l->m, NULL, v->path, init, &type))
         made = variable_new(l->m, v->path, is_state ? VARIABLE_STATE : VARIABLE_PARAMETER, &type, init);
     if (!made) return entry_fail(l, "variables");
     made->is_frozen = v->frozen;

@@ -103,7 +103,7 @@ static bool variable_read(reader *r, variable_kind kind) {
     if (!type_parse(&r->at, &type) || !type_check(&type))
         return reader_fail(r, "%s: its type cannot be read, or an axis is below 1", SHOW(path));
     if (variable_has_init(kind) && !init_read(r, &init)) return false;
-    if (by_user && !init_is_valid(m, NULL, path, init, type.ndim)) return false;
+    if (by_user && !init_is_valid(m, NULL, path, init, &type)) return false;
     if (variable_find(m, path)) return reader_fail(r, "%s is listed twice", SHOW(path));
     r->has_users_variables = !by_user;
     weft_variable *v = variable_new(m, path, kind, &type, init);

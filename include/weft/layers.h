@@ -92,7 +92,11 @@ typedef struct weft_batch_norm_options {
     double eps; /**< added to the variance; 0: 1e-5; WEFT_ZERO (field.h): a true 0 */
     /** Weight of the batch in the running statistics, at most 1; 0: 0.1; WEFT_ZERO: a true 0. */
     double momentum;
-    const weft_init *weight;          /**< NULL: ones */
+    const weft_init *weight; /**< NULL: ones */
+    bool no_weight;          /**< leave out weight and bias (affine = False) */
+    bool cumulative;    /**< running statistics are means over all batches, which state num_batches_tracked
+                           counts (momentum = None) */
+    bool no_statistics; /**< no running statistics: eval graphs take the batch's (track_running_stats) */
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_batch_norm_options;
 /** Normalizes each channel of x[N, C], x[N, C, L], x[N, C, H, W] or x[N, C, D, H, W], with parameters weight,

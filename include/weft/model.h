@@ -235,6 +235,11 @@ WEFT_API weft_value *weft_parameter_in(weft_graph *graph, const char *name, int 
  * read sees the last write before it. */
 WEFT_API weft_value *weft_state(weft_value *near, const char *name, int ndim, const int64_t *shape,
                                 weft_init init);
+/** weft_state() for a graph that has no value yet, and of f32 or i64: counters, as num_batches_tracked of
+ * PyTorch. The initial values of i64 are zeros, ones or a whole constant; averages are of f32 alone
+ * (weft_optimizer.ema_buffers). */
+WEFT_API weft_value *weft_state_in(weft_graph *graph, const char *name, weft_dtype dtype, int ndim,
+                                   const int64_t *shape, weft_init init);
 /** Writes `value` into `state` when the graph runs: state (from weft_state()), or a parameter, in a graph of
  * its own that calls no weft_minimize() and runs between the steps of those that do: clipped weights,
  * teachers that follow a student. Both have one shape. On several ranks each writes its own copy, so all run

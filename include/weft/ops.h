@@ -31,7 +31,7 @@ WEFT_API weft_value *weft_sigmoid(weft_value *x);    /**< 1 / (1 + exp(-x)) */
 WEFT_API weft_value *weft_relu(weft_value *x);       /**< max(x, 0); NaN stays NaN */
 /** x where x > 0, else slope * x. PyTorch's default slope is 0.01. */
 WEFT_API weft_value *weft_leaky_relu(weft_value *x, double slope);
-/** x, but at least min and at most max. */
+/** x, but at least min and at most max; either may be infinite. */
 WEFT_API weft_value *weft_clamp(weft_value *x, double min, double max);
 /** log(1 + exp(beta x)) / beta; x where beta x > threshold. PyTorch's defaults are 1 and 20. */
 WEFT_API weft_value *weft_softplus(weft_value *x, double beta, double threshold);
@@ -68,6 +68,7 @@ WEFT_API weft_value *weft_sign(weft_value *x);        /**< 1, 0 or -1; 0 for NaN
 WEFT_API weft_value *weft_isnan(weft_value *x);       /**< Whether x is NaN, as bool; any type. */
 WEFT_API weft_value *weft_isinf(weft_value *x);       /**< Whether x is infinite, as bool; any type. */
 WEFT_API weft_value *weft_logical_not(weft_value *x); /**< Whether x is 0, as bool; any type. */
+WEFT_API weft_value *weft_bitwise_not(weft_value *x); /**< The bits that x lacks; u8, i32, i64 or bool. */
 WEFT_API weft_value *weft_scale(weft_value *x, double factor);  /**< factor * x */
 WEFT_API weft_value *weft_offset(weft_value *x, double amount); /**< x + amount */
 /** x as another type, from any type to any. Floating point to integer truncates. */
@@ -99,6 +100,14 @@ WEFT_API weft_value *weft_less_equal(weft_value *a, weft_value *b);    /**< a <=
 WEFT_API weft_value *weft_logical_and(weft_value *a, weft_value *b);
 WEFT_API weft_value *weft_logical_or(weft_value *a, weft_value *b);  /**< a or b, or both */
 WEFT_API weft_value *weft_logical_xor(weft_value *a, weft_value *b); /**< a or b, not both */
+/** The bits that both have. Operands of one type: u8, i32, i64, or bool, where it is the logical one. */
+WEFT_API weft_value *weft_bitwise_and(weft_value *a, weft_value *b);
+WEFT_API weft_value *weft_bitwise_or(weft_value *a, weft_value *b);  /**< The bits that a or b has. */
+WEFT_API weft_value *weft_bitwise_xor(weft_value *a, weft_value *b); /**< Those that one of them has. */
+/** a with its bits b places higher; b below 0 or past the width leaves 0. u8, i32 or i64. */
+WEFT_API weft_value *weft_bitwise_left_shift(weft_value *a, weft_value *b);
+/** The same to lower places; b below 0 or past the width leaves the sign. */
+WEFT_API weft_value *weft_bitwise_right_shift(weft_value *a, weft_value *b);
 /** What is left of a / b: fmod with the sign of a (as in C), remainder with that of b (as % in Python). */
 WEFT_API weft_value *weft_fmod(weft_value *a, weft_value *b);
 WEFT_API weft_value *weft_remainder(weft_value *a, weft_value *b); /**< See weft_fmod(). */
@@ -179,6 +188,9 @@ WEFT_API weft_value *weft_concat(int n, weft_value *const *values, int axis);
 /** Elements begin <= i < end of `axis`. Negative numbers count from the end; end INT64_MAX means to the
  * end. */
 WEFT_API weft_value *weft_slice(weft_value *x, int axis, int64_t begin, int64_t end);
+/** Elements begin, begin + step, ... before `end`, which as `begin` may be negative: x[begin:end:step]. The
+ * step is at least 1. Where `axis` is the batch, the result has as many elements as a plan's batch gives. */
+WEFT_API weft_value *weft_strided_slice(weft_value *x, int axis, int64_t begin, int64_t end, int64_t step);
 /** Adds `before` and `after` zeros around the elements of `axis`. */
 WEFT_API weft_value *weft_pad(weft_value *x, int axis, int64_t before, int64_t after);
 /** torch.nn.functional.pad(x, pads, value=value): pairs {before, after} for the last axis, the one before
@@ -242,6 +254,33 @@ WEFT_API weft_value *weft_scatter(weft_value *x, int axis, weft_value *ids, weft
 WEFT_API weft_value *weft_scatter_add(weft_value *x, int axis, weft_value *ids, weft_value *src);
 /** Adds parts of src[2, n, 3] to x[2, 5, 3] at places ids[n] of `axis`, here 1. */
 WEFT_API weft_value *weft_index_add(weft_value *x, int axis, weft_value *ids, weft_value *src);
+/** How weft_scatter_reduce() joins elements. */
+typedef enum weft_scatter_reduction {
+    WEFT_SCATTER_SUM = 0,  /**< their sum */
+    WEFT_SCATTER_PROD = 1, /**< their product */
+    WEFT_SCATTER_MEAN = 2, /**< their mean, of integers rounded down */
+    WEFT_SCATTER_AMAX = 3, /**< the largest; NaN if one is NaN; equal ones share the gradient */
+    WEFT_SCATTER_AMIN = 4, /**< the smallest; otherwise as the largest */
+} weft_scatter_reduction;
+/** As weft_scatter_add(), but joins what ids name a place for, and with include_self x's element there. */
+WEFT_API weft_value *weft_scatter_reduce(weft_value *x, int axis, weft_value *ids, weft_value *src,
+                                         weft_scatter_reduction reduction, bool include_self);
+/** The same for parts of src at places ids[n] of `axis`, as in weft_index_add(). */
+WEFT_API weft_value *weft_index_reduce(weft_value *x, int axis, weft_value *ids, weft_value *src,
+                                       weft_scatter_reduction reduction, bool include_self);
+/** x[i, :, j]: n indices for the first axes of x, integers that broadcast to each other, or NULL for an axis
+ * that is taken whole, as those after them are. The axes of the indices stand where the first axis with an
+ * index was, or in front if an axis between two of them is taken whole: x[A, B, C, D] by {NULL, i, j} of [T]
+ * -> [A, T, D], by {i, NULL, j} -> [T, B, D]. An index below 0 counts from the end (in the ops above it
+ * fails the run). Masks of bool are refused: the shape would depend on them. ONNX: GatherND is this with the
+ * parts that weft_unbind() makes of the last axis of its indices. */
+WEFT_API weft_value *weft_index(weft_value *x, int n, weft_value *const *indices);
+/** x, but with values at the places that weft_index() takes, to which they broadcast, or, with `accumulate`,
+ * added there. Where indices name a place several times, the last is kept (row-major), or all are added in
+ * this order. One mask of bool may be the only index, with values that do not count what is true: weft_where.
+ * ONNX: ScatterND, with parts as above, and with reduction="add" as accumulate. */
+WEFT_API weft_value *weft_index_put(weft_value *x, int n, weft_value *const *indices, weft_value *values,
+                                    bool accumulate);
 /** How often each of 0 to bins - 1 is in x, integers of any shape: i64[bins]. PyTorch's grows with x. */
 WEFT_API weft_value *weft_bincount(weft_value *x, int64_t bins);
 /** x in rising order along `axis`, or in falling order. Equal elements keep their order; NaN is larger than
@@ -257,7 +296,7 @@ WEFT_API weft_value *weft_topk(weft_value *x, int64_t k, int axis, bool largest,
 /** @name Constants and random numbers
  * @{ */
 /** A tensor whose elements are all `value`, which the type must be able to hold (no 0.5 as an integer, no 1e6
- * in f16). The shape may have WEFT_BATCH. */
+ * in f16); floating-point types hold infinities and NaN. The shape may have WEFT_BATCH. */
 WEFT_API weft_value *weft_constant(weft_graph *graph, weft_dtype dtype, int ndim, const int64_t *shape,
                                    double value);
 /** A tensor with the elements at `data`, which are copied: row-major, as many as `shape` says, at most
@@ -296,20 +335,25 @@ WEFT_API weft_value *weft_linear_op(weft_value *x, weft_value *w, weft_value *b)
 /** Rows of w[rows, d] by integer ids [...] -> [..., d]. An id outside 0 to rows - 1 fails the run
  * (WEFT_DATA). */
 WEFT_API weft_value *weft_embedding_op(weft_value *w, weft_value *ids);
-/** How weft_attention() computes; NULL or zeroes: PyTorch's defaults. */
+/** How weft_attention() computes; NULL or zeroes: PyTorch's defaults. Row i is at position t = i + offset. */
 typedef struct weft_attention_options {
-    bool causal;  /**< row i sees keys j <= i only, also where there are more keys than rows */
+    bool causal;  /**< a row sees keys j <= t only, also where there are more keys than rows */
     double scale; /**< of the scores q k^T; 0: 1/sqrt(D) */
     /** NULL, or what broadcasts to the scores [B, H, T, S]: bool, true where a row sees a key; or numbers of
-     * f32 or q's type, added to the scores. Besides `causal` and `window`. A row that sees no key gives 0. */
+     * f32 or q's type, added to the scores. Besides the other limits. A row that sees no key gives 0, and
+     * gradients of 0, as in PyTorch. */
     weft_value *mask;
     double dropout; /**< probability that an element of the softmax is dropped, in training graphs only */
-    int64_t window; /**< row i sees keys i - window < j <= i only, which implies `causal`; 0: no window */
-    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
+    int64_t window; /**< a row sees keys t - window < j only; without `ahead` this implies `causal`; 0: all */
+    int64_t ahead;  /**< a row sees keys j < t + ahead only: 1 is `causal`; INT64_MAX or 0: all */
+    /** Keys before the first row: past keys, as in ONNX's Attention. S - T is torch's causal_lower_right. */
+    int64_t offset;
+    double softcap; /**< scores become softcap tanh(score / softcap), before the mask; 0: they do not */
+    uint64_t reserved[WEFT_RESERVED - 3]; /**< zeros (status.h) */
 } weft_attention_options;
-/** softmax(q k^T scale) v, torch.nn.functional.scaled_dot_product_attention: q [B, H, T, D], k and v
- * [B, H / n, S, D] -> [B, H, T, D]. Each head of k and v is shared by n heads of q that follow one another
- * (PyTorch: enable_gqa). */
+/** softmax(q k^T scale) v, torch.nn.functional.scaled_dot_product_attention: q [B, H, T, D], k [B, H / n, S,
+ * D], v [B, H / n, S, E] -> [B, H, T, E]. Each head of k and v is shared by n heads of q that follow one
+ * another (PyTorch: enable_gqa). */
 WEFT_API weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v,
                                     const weft_attention_options *options);
 /** How weft_rotary() rotates; NULL or zeroes: as Llama does. */
@@ -450,11 +494,15 @@ WEFT_API weft_value *weft_rms_norm_op(weft_value *x, weft_value *w, double eps);
 WEFT_API weft_value *weft_group_norm_op(weft_value *x, int64_t groups, weft_value *w, weft_value *b,
                                         double eps);
 /** Normalizes each channel of x[N, C], x[N, C, L], x[N, C, H, W] or x[N, C, D, H, W] by its mean and
- * variance in this batch, then w * x + b; w and b are [C]. eps as weft_layer_norm_op(). *mean and *variance
- * (NULL: not wanted) become these statistics, [C], the variance unbiased: torch.nn.functional.batch_norm
- * with training, whose running statistics are the caller's (weft_batch_norm() has them). */
+ * variance in this batch, then w * x + b; w and b are [C], or NULL. eps as weft_layer_norm_op(). *mean and
+ * *variance (NULL: not wanted) become these statistics, [C], the variance unbiased:
+ * torch.nn.functional.batch_norm with training, whose running statistics are the caller's (weft_batch_norm()
+ * has them). */
 WEFT_API weft_value *weft_batch_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps,
                                         weft_value **mean, weft_value **variance);
+/** The same by given statistics [C]: torch.nn.functional.batch_norm without training. */
+WEFT_API weft_value *weft_batch_norm_eval_op(weft_value *x, weft_value *mean, weft_value *variance,
+                                             weft_value *w, weft_value *b, double eps);
 /** Normalizes each channel of each x[n, C, ...] by its own elements, then w * x + b; w and b are [C], or
  * NULL. eps as weft_layer_norm_op(). */
 WEFT_API weft_value *weft_instance_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps);

@@ -47,14 +47,16 @@ bool flip_strides(const shape_attrs *a, const tensor *x, int64_t *stride, int64_
 
 typedef struct slice_attrs {
     int64_t axis, begin, end; /* as in weft_slice: negative begin and end count from the end */
+    int64_t step;             /* from one element to the next; 0: 1 */
 } slice_attrs;
-/* Resolves axis, begin and end for an operand of this type; false when they do not fit. */
+/* Resolves axis, begin, end and step for an operand of this type; false when they do not fit. */
 bool slice_range(const slice_attrs *a, const tensor_type *x, slice_attrs *range);
 
-/* Elements of one value before and after the operand on one axis. */
+/* Elements of one value before, after and between those of the operand on one axis. */
 typedef struct pad_attrs {
     int64_t axis, before, after;
     double value;
+    int64_t between; /* after each element of the operand but the last */
 } pad_attrs;
 
 #endif

@@ -46,4 +46,13 @@ static inline int64_t int_remainder(int64_t x, int64_t y) {
     return int_is_turned(left, y) ? left + y : left;
 }
 
+/* PyTorch's shifts; a shift by less than 0 or more than there are bits leaves 0, to the right the sign. */
+static inline int64_t int_left_shift(int64_t x, int64_t y) {
+    return y < 0 || y > 63 ? 0 : (int64_t)((uint64_t)x << y);
+}
+
+static inline int64_t int_right_shift(int64_t x, int64_t y) {
+    return x >> (y < 0 || y > 63 ? 63 : y);
+}
+
 #endif

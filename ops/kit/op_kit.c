@@ -119,7 +119,7 @@ bool constant_fits(weft_dtype dtype, double value) {
     static const double past[WEFT_DTYPES] = {
         [WEFT_I64] = 0x1p63, [WEFT_I32] = 0x1p31, [WEFT_U8] = 256, [WEFT_BOOL] = 2};
     if ((unsigned)dtype >= WEFT_DTYPES) return false;
-    if (dtype_is_float(dtype)) return isfinite(convert_element(dtype, value));
+    if (dtype_is_float(dtype)) return !isfinite(value) || isfinite(convert_element(dtype, value));
     return value >= least[dtype] && value < past[dtype] && value == floor(value);
 }
 

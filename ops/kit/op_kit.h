@@ -43,8 +43,8 @@ bool infer_test(op_call *c);
 /* Whether v is the result of a `constant` node; *value is its number, rounded to the value's type. NULL is
  * not a constant. */
 bool constant_value(const weft_value *v, double *value);
-/* Whether a type can hold a number: integers and bool exactly, floating-point types rounded, but not to
- * infinity. */
+/* Whether a type can hold a number: integers and bool exactly, floating-point types rounded, but a finite
+ * number not to infinity. */
 bool constant_fits(weft_dtype dtype, double value);
 
 /* ---- algebra, for `simplify` ---- */

@@ -5,6 +5,8 @@
 #include "ops/kit/integer.h"
 #include "ops/pointwise/family.h"
 
+#include <math.h>
+
 /* ---- a + b ---- */
 
 /* Each operand's gradient is dy. */
@@ -18,7 +20,7 @@ GRADIENT(add) {
 static weft_value *join_pads(weft_value *a, weft_value *b) {
     const pad_attrs *pa = a->node->attrs, *pb = b->node->attrs;
     if (a->node->op != &weft_op_pad || b->node->op != &weft_op_pad) return NULL;
-    if (pa->value != 0 || pb->value != 0) return NULL;
+    if (pa->value != 0 || pb->value != 0 || pa->between || pb->between) return NULL;
     weft_value *xa = a->node->in[0], *xb = b->node->in[0];
     int64_t axis = pa->axis, other = pb->axis;
     if (!axis_resolve(&axis, a->type.ndim) || !axis_resolve(&other, b->type.ndim) || axis != other)
@@ -28,9 +30,10 @@ static weft_value *join_pads(weft_value *a, weft_value *b) {
     return pa->before || pb->after ? weft_pad(both, (int)axis, pa->before, pb->after) : both;
 }
 
-/* The operand beside the constant of n, and in *c that constant; NULL: there is none. */
+/* The operand beside the finite constant of n, and in *c that constant; NULL: there is none. */
 static weft_value *beside_constant(weft_node *n, int i, double *c) {
-    bool fits = constant_value(n->in[1 - i], c) && type_equal(&n->in[i]->type, &n->out[0].type);
+    bool fits =
+        constant_value(n->in[1 - i], c) && isfinite(*c) && type_equal(&n->in[i]->type, &n->out[0].type);
     return fits ? n->in[i] : NULL;
 }
 

@@ -1,20 +1,25 @@
-/* clamp.c - x limited to [min, max]; torch.clamp. NaN stays NaN. The bounds of integers are whole. The
+/* clamp.c - x limited to [min, max]; torch.clamp. NaN stays NaN. The bounds of integers are whole, others
+ * may be infinite. The
  * gradient is dy where min < x < max, so 0 at the bounds and where x is NaN, as in PyTorch 2.15; earlier
  * versions let it pass at the bounds. */
 #include "ops/kit/op_kit.h"
+
+#include <math.h>
 
 typedef struct clamp_attrs {
     double min, max;
 } clamp_attrs;
 
 static const op_attr attrs[] = {
-    {"min", ATTR_REAL, offsetof(clamp_attrs, min)},
-    {"max", ATTR_REAL, offsetof(clamp_attrs, max)},
+    {"min", ATTR_REAL, offsetof(clamp_attrs, min), .any_real = true},
+    {"max", ATTR_REAL, offsetof(clamp_attrs, max), .any_real = true},
     {0},
 };
 
 static bool infer(op_call *c) {
     const clamp_attrs *a = c->attrs;
+    if (isnan(a->min) || isnan(a->max))
+        return op_fail(c, WEFT_ARGUMENT, "min=%g max=%g: a bound is a number or infinite", a->min, a->max);
     if (a->min > a->max)
         return op_fail(c, WEFT_ARGUMENT, "min=%g is above max=%g: they are the lower and the upper bound",
                        a->min, a->max);
@@ -57,7 +62,10 @@ const weft_op weft_op_clamp = {
     .samples = (const op_sample[]){{"f32[2,3]", "min=-0.5 max=0.25", .out = "f32[2,3]"},
                                    {"f32[2,5,4,3]", "min=-0.75 max=0.75"},
                                    {"f32[7]", "min=1 max=-1", .error = "min=1 is above max=-1"},
-                                   {"f32[2]", "min=0 max=inf", .error = "max is not a finite number"},
+                                   {"f32[7]", "min=0 max=inf", .out = "f32[7]"},
+                                   {"f32[3,5]", "min=-inf max=0.5"},
+                                   {"f32[2]", "min=nan max=1", .error = "min=nan max=1: a bound is a number"},
+                                   {"i64[2]", "min=0 max=inf", .error = "a whole number that i64 can hold"},
                                    {"i64[2,3]", "min=-2 max=3", .least = -9, .below = 9, .out = "i64[2,3]"},
                                    {"i32[2,5,4,3]", "min=-70000 max=0", .least = -90000, .below = 90000},
                                    {"i64[2]", "min=0 max=0.5", .error = "max=0.5 with i64[2]: it must be"},

@@ -3,12 +3,10 @@
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
-#include <math.h>
-
 static const op_attr attrs[] = {
     {"dtype", ATTR_DTYPE, offsetof(constant_attrs, dtype)},
     {"shape", ATTR_INTS, offsetof(constant_attrs, shape), 1, INT64_MAX},
-    {"value", ATTR_REAL, offsetof(constant_attrs, value)},
+    {"value", ATTR_REAL, offsetof(constant_attrs, value), .any_real = true},
     {0},
 };
 
@@ -37,6 +35,10 @@ const weft_op weft_op_constant = {
     .reference = reference,
     .samples = (const op_sample[]){{"", "dtype=f32 shape=2,3 value=0.5", .out = "f32[2,3]"},
                                    {"", "dtype=i64 value=7", .out = "i64[]"},
+                                   {"", "dtype=f32 shape=5 value=-inf", .out = "f32[5]"},
+                                   {"", "dtype=f64 shape=3 value=inf"},
+                                   {"", "dtype=bf16 shape=2,3 value=nan"},
+                                   {"", "dtype=f16 shape=3 value=inf"},
                                    {"", "dtype=f32 shape=0", .error = "at least 1"},
                                    {0}},
 };
@@ -44,8 +46,8 @@ const weft_op weft_op_constant = {
 weft_value *weft_constant(weft_graph *g, weft_dtype dtype, int ndim, const int64_t *shape, double value) {
     constant_attrs a = {.dtype = dtype, .value = value};
     if (!g || !shape_attr(g, "constant", &a.shape, ndim, shape)) return NULL;
-    /* other values fail the op's own checks */
-    if (isfinite(value) && dtype_bytes(dtype) && !constant_fits(dtype, value))
+    /* a wrong type fails the op's own checks */
+    if (dtype_bytes(dtype) && !constant_fits(dtype, value))
         return model_fail(g->model, g, WEFT_ARGUMENT, "constant: %s cannot hold %g", dtype_name(dtype),
                           value);
     return node_value(g, &weft_op_constant, 0, NULL, &a);

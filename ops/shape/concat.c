@@ -3,7 +3,7 @@
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
-enum { MOST = 32 /* operands of a node: the bits of reference_strided */ };
+enum { MOST_JOINED = 32 /* operands of a node that simplify makes: chains of thousands stay linear */ };
 
 static const op_attr attrs[] = {
     AXIS_ROW(axis_attrs),
@@ -58,11 +58,11 @@ static weft_status reference(const kernel_call *c) {
  * */
 static weft_value *simplify(weft_node *n) {
     weft_node *first = n->in[0]->node;
-    weft_value *all[MOST];
+    weft_value *all[MOST_JOINED];
     int count = 0;
     if (n->n_in == 1) return n->in[0];
     int64_t axis = ((const axis_attrs *)n->attrs)->axis, inner;
-    if (first->op != n->op || first->n_in + n->n_in > MOST) return NULL;
+    if (first->op != n->op || first->n_in + n->n_in > MOST_JOINED) return NULL;
     inner = ((const axis_attrs *)first->attrs)->axis;
     if (!axis_resolve(&axis, n->out[0].type.ndim) || !axis_resolve(&inner, n->out[0].type.ndim) ||
         axis != inner)
@@ -77,7 +77,7 @@ const weft_op weft_op_concat = {
     .summary = "concatenates values along an axis",
     .torch = "torch.cat",
     .min_in = 1,
-    .max_in = MOST,
+    .max_in = -1,
     OP_ATTRS(axis_attrs, attrs),
     .reference_strided = ~0u,
     .precision = PRECISION_FOLLOWS,
@@ -95,26 +95,9 @@ const weft_op weft_op_concat = {
                                    {0}},
 };
 
-/* More operands than a node may have are joined in groups of neighbours, and these likewise. */
-static weft_value *concat_groups(weft_graph *g, int n, weft_value *const *values, int axis) {
-    int groups = (n + MOST - 1) / MOST;
-    weft_value **joined = arena_new_array(&g->model->arena, (size_t)groups, sizeof(weft_value *));
-    if (!joined) return model_fail(g->model, g, WEFT_MEMORY, "concat: out of memory");
-    for (int i = 0; i < groups; i++) {
-        int first = i * MOST, count = n - first < MOST ? n - first : MOST;
-        joined[i] = op_value(&weft_op_concat, count, values + first, &(axis_attrs){.axis = axis});
-        if (!joined[i]) return NULL;
-    }
-    return weft_concat(groups, joined, axis);
-}
-
 weft_value *weft_concat(int n, weft_value *const *values, int axis) {
     weft_graph *g = values ? op_graph(&weft_op_concat, n, values) : NULL;
-    if (!g || n <= MOST)
-        return g ? node_value(g, &weft_op_concat, n, values, &(axis_attrs){.axis = axis}) : NULL;
-    for (int i = 0; i < n; i++)
-        if (!values[i]) return model_fail(g->model, g, WEFT_ARGUMENT, "concat: operand %d is missing", i);
-    return concat_groups(g, n, values, axis);
+    return g ? node_value(g, &weft_op_concat, n, values, &(axis_attrs){.axis = axis}) : NULL;
 }
 
 /* torch.stack: each value with a new axis, one after the other along it. */

@@ -1,5 +1,7 @@
 /* pad.c - one value, 0 if not said, before and after x along one axis; torch.nn.functional.pad with mode
- * "constant". The axis becomes before + length + after long. dx is the slice of dy without the padding. */
+ * "constant". Passes and gradients also put it `between` x's elements, as XLA's interior padding: each is the
+ * other's gradient with slices of step between + 1. The axis becomes before + length + (length - 1) between +
+ * after long. dx is the slice of dy without the padding. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
@@ -7,7 +9,8 @@ static const op_attr attrs[] = {
     AXIS_ROW(pad_attrs),
     {"before", ATTR_INT, offsetof(pad_attrs, before), 0, (int64_t)1 << 46},
     {"after", ATTR_INT, offsetof(pad_attrs, after), 0, (int64_t)1 << 46},
-    {"value", ATTR_REAL, offsetof(pad_attrs, value)},
+    {"value", ATTR_REAL, offsetof(pad_attrs, value), .any_real = true},
+    {"between", ATTR_INT, offsetof(pad_attrs, between), 0, (int64_t)1 << 46},
     {0},
 };
 
@@ -18,7 +21,11 @@ static bool infer(op_call *c) {
     if (!op_want_axis(c, &axis)) return false;
     if (!constant_fits(x->dtype, a->value))
         return op_fail(c, WEFT_ARGUMENT, "%s cannot hold the value %g", TYPE(x), a->value);
-    c->out[0].shape[axis] += a->before + a->after; /* each at most 2^46: cannot overflow */
+    size_t gaps;
+    if (!size_mul(&gaps, (size_t)x->shape[axis] - 1, (size_t)a->between) || gaps > (size_t)1 << 46)
+        return op_fail(c, WEFT_SHAPE, "%s with %lld elements between its own along axis %lld is too large",
+                       TYPE(x), (long long)a->between, (long long)a->axis);
+    c->out[0].shape[axis] += a->before + a->after + (int64_t)gaps; /* each at most 2^46: cannot overflow */
     return true;
 }
 
@@ -26,10 +33,11 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     const pad_attrs *a = n->attrs;
     int64_t axis = a->axis;
     if (!axis_resolve(&axis, n->in[0]->type.ndim)) return;
-    din[0] = weft_slice(dout[0], (int)axis, a->before, a->before + n->in[0]->type.shape[axis]);
+    int64_t end = n->out[0].type.shape[axis] - a->after;
+    din[0] = weft_strided_slice(dout[0], (int)axis, a->before, end, a->between + 1);
 }
 
-/* Goes over the result; an index before 0 or past the operand is padding. */
+/* Goes over the result; an index before 0, past the operand or between its elements is padding. */
 static weft_status reference(const kernel_call *c) {
     const pad_attrs *a = c->attrs;
     const tensor *x = &c->in[0], *y = &c->out[0];
@@ -37,8 +45,10 @@ static weft_status reference(const kernel_call *c) {
     axis_resolve(&axis, x->type.ndim);
     do {
         int64_t from[WEFT_MAX_NDIM];
-        for (int i = 0; i < x->type.ndim; i++) from[i] = to[i] - (i == axis ? a->before : 0);
-        if (from[axis] < 0 || from[axis] >= x->type.shape[axis])
+        for (int i = 0; i < x->type.ndim; i++) from[i] = to[i];
+        int64_t at = to[axis] - a->before, step = a->between + 1;
+        from[axis] = at / step;
+        if (at < 0 || at % step || from[axis] >= x->type.shape[axis])
             element_set(y, to, a->value);
         else
             element_copy(y, to, x, from);
@@ -48,7 +58,7 @@ static weft_status reference(const kernel_call *c) {
 
 const weft_op weft_op_pad = {
     .name = "pad",
-    .summary = "zeros, or another value, before and after along one axis",
+    .summary = "zeros, or another value, before, after and between elements along one axis",
     .torch = "torch.nn.functional.pad",
     .min_in = 1,
     OP_ATTRS(pad_attrs, attrs),
@@ -57,20 +67,27 @@ const weft_op weft_op_pad = {
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
-    .samples = (const op_sample[]){{"f32[2,3]", "axis=1 before=1 after=2", .out = "f32[2,6]"},
-                                   {"f32[2,3,4]", "axis=-2 after=1", .out = "f32[2,4,4]"},
-                                   {"i64[3]", "before=2", .out = "i64[5]"},
-                                   {"f32[2,3,4]", "axis=1 before=2 after=1 value=-1.5", .out = "f32[2,6,4]"},
-                                   {"i32[3,5]", "axis=1 after=3 value=7"},
-                                   {"u8[3,5]", "before=1 value=255"},
-                                   {"u8[3,5]", "before=1 value=256", .error = "cannot hold the value 256"},
-                                   {"f32[2,3]", "axis=2 before=1", .error = "has no axis 2"},
-                                   {"f32[2,3]", "before=-1", .error = "before=-1"},
-                                   {0}},
+    .samples =
+        (const op_sample[]){{"f32[2,3]", "axis=1 before=1 after=2", .out = "f32[2,6]"},
+                            {"f32[2,3,4]", "axis=-2 after=1", .out = "f32[2,4,4]"},
+                            {"i64[3]", "before=2", .out = "i64[5]"},
+                            {"f32[2,3,4]", "axis=1 before=2 after=1 value=-1.5", .out = "f32[2,6,4]"},
+                            {"i32[3,5]", "axis=1 after=3 value=7"},
+                            {"u8[3,5]", "before=1 value=255"},
+                            {"f32[2,3,4]", "axis=1 before=1 after=2 between=2", .out = "f32[2,10,4]"},
+                            {"f32[5,6]", "axis=-1 value=0.5 between=1", .out = "f32[5,11]"},
+                            {"f32[1,6]", "after=3 between=5", .out = "f32[4,6]"},
+                            {"f32[9,6]", "between=70368744177664", .error = "is too large"},
+                            {"f32[2,3]", "axis=1 after=1 value=-inf", .out = "f32[2,4]", .no_gradient = true},
+                            {"i32[2]", "after=1 value=nan", .error = "i32[2] cannot hold the value nan"},
+                            {"u8[3,5]", "before=1 value=256", .error = "cannot hold the value 256"},
+                            {"f32[2,3]", "axis=2 before=1", .error = "has no axis 2"},
+                            {"f32[2,3]", "before=-1", .error = "before=-1"},
+                            {0}},
 };
 
 weft_value *weft_pad(weft_value *x, int axis, int64_t before, int64_t after) {
-    return op_value(&weft_op_pad, 1, &x, &(pad_attrs){axis, before, after, 0});
+    return op_value(&weft_op_pad, 1, &x, &(pad_attrs){axis, before, after});
 }
 
 /* One axis: a negative number of elements is cut off. */

@@ -10,6 +10,8 @@
 
 #include "weft/ops.h"
 
+#include <math.h>
+
 /* Up to here a double holds every integer: 2^53. */
 #define MOST_EXACT ((int64_t)1 << 53)
 
@@ -35,7 +37,8 @@ static weft_value *fold_constants(weft_node *n) {
         value = n->op->scalar(x, n->attrs);
     else if (!fold_integers(n, x, &value))
         return NULL;
-    if (!constant_fits(t->dtype, value)) return NULL; /* infinite there: let it happen at run time */
+    /* infinite there or NaN: let it happen at run time */
+    if (!isfinite(value) || !constant_fits(t->dtype, value)) return NULL;
     /* Rounded as the kernel would round it. */
     if (t->dtype == WEFT_F32) value = (float)value;
     return weft_constant(n->graph, t->dtype, t->ndim, t->shape, value);

@@ -33,12 +33,14 @@ static double init_spread(const tensor_type *t, weft_init init) {
     }
 }
 
-/* The only filler for f64, which counters and learning rates are. */
+/* The only filler for f64, which the optimizers' counters and learning rates are, and for i64. */
 static void fill_constant(void *data, const tensor_type *t, double value) {
     int64_t n = type_elements(t);
     for (int64_t i = 0; i < n; i++) {
         if (t->dtype == WEFT_F64)
             ((double *)data)[i] = value;
+        else if (t->dtype == WEFT_I64)
+            ((int64_t *)data)[i] = (int64_t)value;
         else
             ((float *)data)[i] = (float)value;
     }

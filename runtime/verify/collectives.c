@@ -151,7 +151,8 @@ static bool gives_own_part(const subgraph *g, const weft_node *start) {
     if (made->op != &weft_op_pad || !made->in[0]->type.ndim) return false;
     const pad_attrs *a = made->attrs;
     int64_t length = made->in[0]->type.shape[0];
-    return a->axis == 0 && is_own_part(g, start->out[0].type.shape[0], a->before, a->before + length);
+    return a->axis == 0 && a->between == 0 &&
+           is_own_part(g, start->out[0].type.shape[0], a->before, a->before + length);
 }
 
 /* What is read of a scattered sum is this rank's part: the rest is undefined. */
@@ -161,7 +162,7 @@ static bool reads_own_part(const collectives *l, const subgraph *g, const weft_v
             slice_attrs r;
             if (n->in[i] != sum) continue;
             if (n->op != &weft_op_slice || !slice_range(n->attrs, &sum->type, &r) || r.axis != 0 ||
-                !is_own_part(g, sum->type.shape[0], r.begin, r.end))
+                r.step != 1 || !is_own_part(g, sum->type.shape[0], r.begin, r.end))
                 return false;
         }
     for (const graph_output *o = l->x->p->graph->outputs; o; o = o->next)

@@ -51,7 +51,7 @@ static bool is_image(const weft_value *v) {
 }
 
 static bool has_bit(unsigned bits, int i) {
-    return i < 32 && bits >> i & 1;
+    return bits >> (i < 31 ? i : 31) & 1;
 }
 
 static bool works_anywhere(const weft_op *op) {
@@ -118,7 +118,8 @@ static void viewed(const weft_node *n, const int64_t *at, int64_t *from) {
         from[s->shape.v[i] + (s->shape.v[i] < 0 ? x->ndim : 0)] = at[i];
     if (n->op == &weft_op_slice) {
         int64_t axis = cut->axis + (cut->axis < 0 ? x->ndim : 0);
-        from[axis] += cut->begin + (cut->begin < 0 ? x->shape[axis] : 0);
+        int64_t step = cut->step > 0 ? cut->step : 1;
+        from[axis] = at[axis] * step + cut->begin + (cut->begin < 0 ? x->shape[axis] : 0);
     }
 }
 

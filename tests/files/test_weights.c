@@ -476,6 +476,46 @@ TEST(saving_and_loading_weights_survive_any_failure) {
     faults_end(&f);
 }
 
+/* ---- state of i64 ---- */
+
+/* A counter that a store sets, a graph renews and a file keeps, to the last bit. */
+TEST(a_counter_of_i64_keeps_every_bit) {
+    const int64_t many = ((int64_t)1 << 60) + 1;
+    faults f;
+    weft_error error = {0};
+    faults_init(&f);
+    weft_model *m = weft_model_new_in("m", &f.env);
+    weft_graph *g = weft_graph_new(m, "step", WEFT_EVAL);
+    weft_value *n =
+        weft_state_in(g, "n", WEFT_I64, 1, (int64_t[]){2}, (weft_init){WEFT_INIT_CONSTANT, -3, 0});
+    weft_value *next = weft_offset(n, 1);
+    weft_assign(n, next);
+    weft_output(next, "next");
+    CHECK(!weft_save(m, "m", &error));
+    weft_model_free(m);
+    m = weft_load("m", &f.env, &error);
+    weft_plan *plan = m ? weft_compile(m, &(weft_compile_options){.verify = true}, &error) : NULL;
+    weft_store *store = plan ? weft_store_new(plan, 1, &error) : NULL, *other = NULL;
+    weft_session *s = store ? weft_session_open(plan, store, &error) : NULL;
+    int64_t y[2] = {0};
+    if (CHECK(s)) {
+        CHECK(!weft_run(s, "step", NULL, 0, &(weft_fetch){"next", y, sizeof y}, 1, &error) && y[1] == -2);
+        CHECK(!weft_store_set(store, "n", (int64_t[]){many, -many}, sizeof y, &error));
+        CHECK(!weft_run(s, "step", NULL, 0, NULL, 0, &error));
+        CHECK(!weft_weights_save(store, "w", false, &error));
+        other = weft_store_new(plan, 1, &error);
+        CHECK(other && !weft_weights_load(other, "w", NULL, NULL, &error));
+        CHECK(!weft_store_get(other, "n", y, sizeof y, &error) && y[0] == many + 1 && y[1] == 1 - many);
+    }
+    CHECK_SAYS(!error.status, "%s", error.text);
+    weft_session_close(s);
+    weft_store_free(other);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_model_free(m);
+    faults_end(&f);
+}
+
 /* ---- names that are the same in files ---- */
 
 /* A scope or "", and a name in it; both paths have the same name in files. */
@@ -564,5 +604,6 @@ SUITE("weights",
        T(safetensors_are_written_in_one_way), T(weights_load_as_they_were_saved),
        T(weights_that_do_not_fit_are_refused_whole), T(weights_load_in_part_and_by_other_names),
        T(renames_that_collide_and_other_shapes_are_refused), T(one_tensor_of_a_file_is_read_without_a_store),
-       T(saving_and_loading_weights_survive_any_failure), T(names_that_would_collide_are_refused),
-       T(texts_with_such_names_are_refused), T(a_plan_whose_values_collide_is_refused)})
+       T(saving_and_loading_weights_survive_any_failure), T(a_counter_of_i64_keeps_every_bit),
+       T(names_that_would_collide_are_refused), T(texts_with_such_names_are_refused),
+       T(a_plan_whose_values_collide_is_refused)})

@@ -19,11 +19,13 @@ import json
 import math
 import os
 import sys
+import warnings
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from safetensors.torch import save_file
+from torch.nn.attention.bias import causal_lower_right
 
 STEPS = 20
 LOSS_FLOOR, FINAL_FLOOR = 2e-6, 2e-5
@@ -526,6 +528,22 @@ def attention_cases():
         return sdpa(q, k, v, attn_mask=mask.bool() & seen(q.shape[2], k.shape[2], 100))
     shared = [2, 2, 7, 8]
 
+    def lower_right(q, k, v):
+        """The mask of torch.nn.attention.bias, as numbers of f32 or f64 would be."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # rows without a key
+            return sdpa(q, k, v, attn_mask=causal_lower_right(q.shape[2], k.shape[2])._materialize())
+
+    def softcap(q, k, v, mask):
+        """As Gemma 2 does: before the mask. flex_attention has no gradient on the CPU."""
+        scores = 1.5 * torch.tanh(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]) / 1.5)
+        return torch.softmax(scores + mask, -1) @ v
+
+    def near(q, k, v):
+        """Keys from 2 before a row to 1 after it."""
+        i, j = torch.arange(q.shape[2])[:, None], torch.arange(k.shape[2])
+        return sdpa(q, k, v, attn_mask=(j >= i - 2) & (j <= i + 1))
+
     def rotary(shape, base=10000.0, offset=0, dims=0, interleaved=False):
         def function(x):
             n = dims or x.shape[-1]
@@ -559,6 +577,12 @@ def attention_cases():
         "rotary": rotary([2, 3, 9, 8]),
         "rotary_interleaved": rotary([2, 9, 8], base=500.0, offset=11, interleaved=True),
         "rotary_dims": rotary([2, 3, 9, 10], dims=4),
+        "wide_values": plain(sdpa, q, cross, [2, 4, 7, 11]),
+        "narrow_values": plain(sdpa, q, [2, 2, 7, 8], [2, 2, 7, 3], is_causal=True, enable_gqa=True),
+        "lower_right": ([q, cross, cross], lower_right, dict(bias="causal_lower_right")),
+        "lower_right_of_few": ([cross, q, q], lower_right, dict(bias="causal_lower_right")),
+        "softcap": ([q, cross, [2, 4, 7, 3], [2, 1, 5, 7]], softcap, dict(softcap=1.5, mask="numbers")),
+        "window_ahead": ([q, cross, cross], near, dict(left=2, right=1)),
     }
 
 

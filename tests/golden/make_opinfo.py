@@ -142,14 +142,15 @@ def maps(*names):
 
 for op_name in """abs acos asin atan ceil cos erf exp floor isinf isnan log logical_not neg reciprocal round rsqrt sigmoid sign
         sin sqrt square tan tanh trunc nn.functional.hardsigmoid nn.functional.hardswish nn.functional.logsigmoid nn.functional.mish
-        nn.functional.relu nn.functional.relu6 nn.functional.selu nn.functional.silu nn.functional.softsign""".split():
+        bitwise_not nn.functional.relu nn.functional.relu6 nn.functional.selu nn.functional.silu nn.functional.softsign""".split():
     MAP[op_name] = lambda c, x, inplace=False, _f=op_name.split(".")[-1]: f"weft_{_f}({c(x)})"
 
 for op_name, weft in {"div.no_rounding_mode": "div", "true_divide": "div", "mul": "mul", "pow": "pow", "fmod": "fmod",
                       "remainder": "remainder", "floor_divide": "floor_divide", "maximum": "maximum", "minimum": "minimum", "max.binary": "maximum",
                       "min.binary": "minimum", "clamp_min": "maximum", "clamp_max": "minimum", "eq": "equal",
                       "ne": "not_equal", "gt": "greater", "ge": "greater_equal", "lt": "less", "le": "less_equal",
-                      "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor"}.items():
+                      "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
+                      **{f"bitwise_{n}": f"bitwise_{n}" for n in "and or xor left_shift right_shift".split()}}.items():
     MAP[op_name] = lambda c, x, y, _f=weft: f"weft_{_f}({c(x)}, {c.of(y, x)})"
 
 
@@ -363,8 +364,10 @@ def _(c, x, dim, index):
 
 @maps("slice")
 def _(c, x, dim=0, start=None, end=None, step=1):
-    refuse(step != 1, "slices with a step")
-    return sliced(c, x, dim, start or 0, end)
+    if step == 1:
+        return sliced(c, x, dim, start or 0, end)
+    begin, stop, _ = slice(start, end).indices(x.shape[dim])
+    return f"weft_strided_slice({c(x)}, {axis(x, dim)}, {begin}, {stop}, {step})"
 
 
 @maps("tile", "repeat")
@@ -489,6 +492,43 @@ def _(c, x, dim, ids):
 @maps("index_add")
 def _(c, x, dim, ids, source, alpha=1):
     return f"weft_index_add({c(x)}, {axis(x, dim)}, {c(ids)}, {scaled(c(source), alpha)})"
+
+
+REDUCTIONS = "sum prod mean amax amin".split()
+
+
+@maps(*(f"{f}.{how}" for f in ("scatter_reduce", "index_reduce") for how in REDUCTIONS if f[0] == "s" or how != "sum"))
+def _(c, x, dim, ids, src, reduce, include_self=True, name=None):
+    return (f"weft_{name}({c(x)}, {axis(x, dim)}, {c(ids)}, {c(src)}, WEFT_SCATTER_{reduce.upper()}, "
+            f"{flag(include_self)})")
+
+
+def indices(c, x, index):
+    """n, indices of weft_index."""
+    index = list(index) if isinstance(index, (tuple, list)) and not all(isinstance(i, int) for i in index) else [index]
+    at = [k for k, i in enumerate(index) if i is Ellipsis]
+    if at:
+        index[at[0]:at[0] + 1] = [slice(None)] * (x.ndim - len(index) + 1)
+    said = []
+    for i in index:
+        refuse(isinstance(i, int) or isinstance(i, slice) and i != slice(None), "indexing by numbers and slices")
+        refuse(torch.is_tensor(i) and i.dtype == torch.bool and len(index) > 1, "a mask beside other indices")
+        said.append("NULL" if isinstance(i, slice) else c(i) if torch.is_tensor(i) else
+                    f"weft_constant_tensor(g, WEFT_I64, 1, {numbers([len(i)])}, {numbers(i)})")
+    return f"{len(said)}, (weft_value *[]){{{', '.join(said)}}}"
+
+
+@maps("__getitem__")
+def _(c, x, index):
+    refuse(torch.is_tensor(index) and index.dtype == torch.bool, "a shape that depends on the data")
+    text = c(x)
+    return f"weft_index({text}, {indices(c, x, index)})"
+
+
+@maps("index_put")
+def _(c, x, index, values, accumulate=False):
+    text = c(x)
+    return f"weft_index_put({text}, {indices(c, x, index)}, {c(values)}, {flag(accumulate)})"
 
 
 @maps("scatter", "scatter_add")
@@ -669,9 +709,10 @@ def _(c, x, running_mean=None, running_var=None, weight=None, bias=None, use_inp
 
 @maps("nn.functional.batch_norm")
 def _(c, x, mean, var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
-    refuse(not training, "batch_norm in eval: the state of a layer")
-    refuse(weight is None or bias is None, "batch_norm without weight and bias")
-    return f"weft_batch_norm_op({c(x)}, {c(weight)}, {c(bias)}, {eps_of(eps)}, NULL, NULL)"
+    affine = f"{c.maybe(weight)}, {c.maybe(bias)}, {eps_of(eps)}"
+    if training:
+        return f"weft_batch_norm_op({c(x)}, {affine}, NULL, NULL)"
+    return f"weft_batch_norm_eval_op({c(x)}, {c(mean)}, {c(var)}, {affine})"
 
 
 @maps("nn.functional.normalize")

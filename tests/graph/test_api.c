@@ -375,6 +375,64 @@ TEST(concat_and_stack_take_any_number_of_values) {
     finish(4, "test_api.c:|concat: operand 700 is missing");
 }
 
+/* One node, which copies each element once. */
+TEST(a_concat_of_many_values_is_one_node) {
+    enum { MANY = 100 };
+    weft_value *part[MANY];
+    weft_error error = {0};
+    begin();
+    for (int i = 0; i < MANY; i++) part[i] = weft_permute(weft_scale(x, i), (int64_t[]){1, 0});
+    weft_output(weft_concat(MANY, part, 0), "y");
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.batch = 2, .verify = true}, &error);
+    char *text = plan ? weft_plan_text(plan) : NULL;
+    int found = 0, copies = 0;
+    for (const char *at = text; at && (at = strstr(at, "concat(")); at++) found++;
+    for (const char *at = text; at && (at = strstr(at, "reorder(")); at++) copies++;
+    CHECK_SAYS(found == 1 && copies == 0, "%d concats, %d copies: %s", found, copies, error.text);
+    weft_text_free(text);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
+/* Every second row of the batch that a plan has, which is not the one that the model was built with. */
+TEST(a_slice_with_a_step_follows_the_batch) {
+    enum { ROWS = 7 };
+    weft_error error = {0};
+    begin();
+    weft_value *part = weft_strided_slice(weft_scale(x, 1), 0, 1, INT64_MAX, 2), *dx;
+    weft_gradients(weft_sum(weft_square(part), WEFT_ALL, false), 1, &x, &dx);
+    weft_output(part, "y");
+    weft_output(dx, "dx");
+    weft_plan *none = weft_compile(m, NULL, &error); /* of a batch of 1 there is no second row */
+    CHECK(!none && error.status == WEFT_SHAPE);
+    CHECK_HOLDS(error.text, "slice: f32[1,3] has no elements 1 to");
+    weft_plan_free(none);
+    weft_model_free(m);
+
+    begin();
+    part = weft_strided_slice(weft_scale(x, 1), 0, 0, INT64_MAX, 2);
+    weft_gradients(weft_sum(weft_square(part), WEFT_ALL, false), 1, &x, &dx);
+    weft_output(part, "y");
+    weft_output(dx, "dx");
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.batch = ROWS, .verify = true}, &error);
+    weft_store *store = plan ? weft_store_new(plan, 1, &error) : NULL;
+    weft_session *session = store ? weft_session_open(plan, store, &error) : NULL;
+    float in[ROWS][3], y[(ROWS + 1) / 2][3], d[ROWS][3];
+    for (int i = 0; i < ROWS * 3; i++) in[0][i] = (float)(i + 1);
+    weft_fetch want[] = {{"y", y, sizeof y}, {"dx", d, sizeof d}};
+    if (session) weft_run(session, "train", &(weft_feed){"x", in, sizeof in}, 1, want, 2, &error);
+    CHECK_SAYS(session && !error.status, "%s", error.text);
+    for (int i = 0; i < ROWS * 3; i++) {
+        int row = i / 3, column = i % 3;
+        if (row % 2 == 0) CHECK(y[row / 2][column] == in[row][column]);
+        CHECK(d[row][column] == (row % 2 ? 0 : 2 * in[row][column]));
+    }
+    weft_session_close(session);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
 TEST(gradients_are_taken_by_any_number_of_values) {
     enum { MANY = 150 };
     weft_value *part[MANY], *slope[MANY];
@@ -395,4 +453,5 @@ SUITE("api",
        T(a_shape_that_fixes_the_batch_is_told_how_to_follow_it),
        T(batch_norm_needs_a_batch_when_it_is_compiled), T(arange_may_be_as_long_as_the_batch),
        T(sharding_without_effect_is_told), T(concat_and_stack_take_any_number_of_values),
+       T(a_concat_of_many_values_is_one_node), T(a_slice_with_a_step_follows_the_batch),
        T(gradients_are_taken_by_any_number_of_values)})

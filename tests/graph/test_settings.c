@@ -578,12 +578,25 @@ static void never_built(weft_update *update) {
     X(layer_norm_zero,   weft_layer_norm_op(k->x, NULL, NULL, WEFT_ZERO), NULL)                                        \
     X(embedding_rows,    weft_embedding(k->x, 0, 4, "e", NULL),     "shape f32[0,4]: every axis must be at least 1")   \
     X(embedding_weight,  weft_embedding(weft_cast(k->x, WEFT_I64), 3, 4, "e", &(weft_embedding_options){.weight = &ones}), NULL) \
+    X(state_of_f64,      weft_state_in(k->g, "b", WEFT_F64, 0, NULL, (weft_init){0}), "state b: it is of f32 or i64, not f64")   \
+    X(state_half,        weft_state_in(k->g, "b", WEFT_I64, 0, NULL, (weft_init){WEFT_INIT_CONSTANT, 0.5, 0}), "b: initializer: integers are zeros, ones or a whole")   \
+    X(state_random,      weft_state_in(k->g, "b", WEFT_I64, 0, NULL, (weft_init){WEFT_INIT_UNIFORM, 0, 1}), "b: initializer: integers are zeros, ones or a whole")   \
+    X(norm_both,         NORM(.no_weight = true, .weight = &ones),    "batch_norm: no_weight, and an initializer")   \
+    X(norm_cumulative,   NORM(.momentum = 0.5, .cumulative = true), "batch_norm: a momentum, but no running")   \
+    X(norm_no_statistics, NORM(.momentum = 0.5, .no_statistics = true), "batch_norm: a momentum, but no running")   \
+    X(step_zero,         weft_strided_slice(k->x, 1, 0, 3, 0),       "strided_slice: step=0: it must be at least 1")   \
+    X(eval_norm_mean,    weft_batch_norm_eval_op(k->x, k->x, k->x, NULL, NULL, 0), "batch_norm: mean is")   \
+    X(eval_norm_null,    weft_batch_norm_eval_op(k->x, NULL, k->x, NULL, NULL, 0), "operand 1 is NULL")   \
+    X(clamp_nan,         weft_clamp(k->x, NAN, 1),                   "clamp: min=nan max=1: a bound is")   \
     X(state_batch,       weft_state(k->x, "b", 2, (int64_t[]){WEFT_BATCH, 4}, (weft_init){0}), "axis 0 is WEFT_BATCH, but a state has one shape at every batch size")   \
     X(rotary_base,       ROTARY(.base = -1),                        "base -1: it must be above 0")                     \
     X(rotary_offset,     ROTARY(.offset = -3, .interleaved = true), "offset=-3")                                        \
     X(rotary_dims,       ROTARY(.dims = 3),                         "an even number, at most D")                       \
     X(attention_scale,   ATTENTION(.scale = NAN),                   "scale is not a finite number")                    \
     X(attention_window,  ATTENTION(.window = -1),                   "window=-1")                                       \
+    X(attention_ahead,   ATTENTION(.ahead = -1),                    "ahead=-1")                                        \
+    X(attention_offset,  ATTENTION(.offset = INT64_MIN),            "offset=-9223372036854775808")                     \
+    X(attention_softcap, ATTENTION(.softcap = -1),                  "softcap=-1: it must be above 0")                  \
     X(attention_all,     ATTENTION(.window = 2, .causal = true, .scale = 0.5), NULL)                                   \
     X(attention_dropout, ATTENTION(.dropout = 1.5),                 "it must be above 0 and at most 1")                      \
     X(attention_mask,    ATTENTION(.mask = k->x),                   "must broadcast to the scores")                    \
@@ -617,7 +630,6 @@ static void never_built(weft_update *update) {
     X(constant_bool,     weft_constant(k->g, WEFT_BOOL, 0, NULL, 2), "constant: bool cannot hold 2")                   \
     X(constant_f16,      weft_constant(k->g, WEFT_F16, 0, NULL, 1e6), "constant: f16 cannot hold 1e+06")               \
     X(constant_f32,      weft_constant(k->g, WEFT_F32, 0, NULL, 1e300), "constant: f32 cannot hold 1e+300")            \
-    X(constant_nan,      weft_constant(k->g, WEFT_F32, 0, NULL, NAN), "value is not a finite number")                  \
     X(tensor_null,       weft_constant_tensor(k->g, WEFT_F32, 0, NULL, NULL), "constant_tensor: data is NULL")           \
     X(tensor_shape_null, weft_constant_tensor(k->g, WEFT_F32, 2, NULL, k), "constant_tensor: 2 axes")                  \
     X(tensor_axes,       weft_constant_tensor(k->g, WEFT_F32, -1, NULL, k), "constant_tensor: -1 axes")                \

@@ -12,6 +12,7 @@
 #include "support/test.h"
 #include "weft/weft.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,13 @@ static weft_value *body(weft_value *x) {
         x = weft_add(x, weft_constant_tensor(weft_value_graph(x), WEFT_F32, 1, (int64_t[]){3}, few));
         weft_value *table = weft_constant_tensor(weft_value_graph(x), WEFT_F32, 2, (int64_t[]){8, 3}, many);
         x = weft_add(x, weft_sum(table, 1, (int64_t[]){0}, false));
+        weft_value *least = weft_constant(weft_value_graph(x), WEFT_F32, 0, NULL, -INFINITY);
+        x = weft_clamp(weft_maximum(x, least), -INFINITY, 1e9);
+        weft_value *never = weft_constant(weft_value_graph(x), WEFT_F32, 0, NULL, -NAN);
+        x = weft_where(weft_isnan(never), x, weft_slice(weft_pad(x, 0, 1, 0), 0, 1, INT64_MAX));
+        weft_value *n = weft_state_in(weft_value_graph(x), "batches", WEFT_I64, 0, NULL,
+                                      (weft_init){WEFT_INIT_CONSTANT, -3, 0});
+        weft_assign(n, weft_offset(n, 1));
         weft_value *s = weft_state(x, "mean", 1, (int64_t[]){3}, (weft_init){WEFT_INIT_CONSTANT, 1.0 / 3, 0});
         weft_assign(s, weft_add(s, b));
     }

@@ -119,6 +119,12 @@ def normalize(x, axes, eps):
     return centered * torch.rsqrt(centered.square().mean(axes, keepdim=True) + eps)
 
 
+def batch_norm_eval(x, mean, var, w, b, eps):
+    along = [-1] + [1] * (x.dim() - 2)
+    y = (x - mean.reshape(along)) * torch.rsqrt(var + eps).reshape(along)
+    return y if w is None else y * w.reshape(along) + b.reshape(along)
+
+
 REDUCTIONS = ["mean", "sum", "none", "batchmean"]
 
 
@@ -183,10 +189,12 @@ def bce_with_logits(x, o, r):
 
 def seen_by(o, t, s):
     """Which key a row sees, mask left aside: True where it does."""
-    row, key = torch.arange(t)[:, None], torch.arange(s)
+    row, key = torch.arange(t)[:, None] + o.get("offset", 0), torch.arange(s)
     seen = torch.ones(t, s, dtype=torch.bool)
-    if o.get("causal") or o.get("window"):
+    if o.get("causal") or (o.get("window") and not o.get("ahead")):
         seen = key <= row
+    if o.get("ahead"):
+        seen = seen & (key < row + o["ahead"])
     return seen & (key > row - o["window"]) if o.get("window") else seen
 
 
@@ -199,6 +207,8 @@ def attention_mask(x, o):
 
 
 def attention_torch(x, o, r):
+    if o.get("softcap"):
+        return attention_with(x, o)
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         return F.scaled_dot_product_attention(*x[:3], attention_mask(x, o), scale=o.get("scale"),
                                               enable_gqa=x[0].shape[1] != x[1].shape[1])
@@ -209,6 +219,8 @@ def attention_with(x, o, keep=1, step=lambda x: x, softmax=softmax):
     k, v = (t.repeat_interleave(x[0].shape[1] // t.shape[1], 1) for t in x[1:3])
     s = step(x[0] @ k.transpose(-1, -2) * o.get("scale", 1 / math.sqrt(x[0].shape[-1])))
     mask = attention_mask(x, o)
+    if o.get("softcap"):
+        s = step(o["softcap"] * torch.tanh(s / o["softcap"]))
     s = torch.where(mask, s, -1e30) if mask.dtype == torch.bool else step(s + mask)
     p = step(softmax(s)) * keep
     return (p if mask.dtype != torch.bool else p * mask.any(-1, keepdim=True)) @ v
@@ -224,6 +236,14 @@ def rotary(x, o, r):
     turned = [a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()]
     head = torch.stack(turned, -1).flatten(-2) if is_paired else torch.cat(turned, -1)
     return torch.cat([head, x[..., n:]], -1)
+
+
+SCATTERS = "sum prod mean amax amin".split()
+
+
+def indices(axes, ids):
+    """aten's indices: ids for these axes."""
+    return [ids[axes.index(k)] if k in axes else None for k in range(axes[-1] + 1)]
 
 
 def channel_norm(x, groups, eps):
@@ -292,9 +312,9 @@ COMPUTE = {
     "silu": lambda x, i, r: F.silu(x[0]), "mish": lambda x, i, r: F.mish(x[0]), "elu": lambda x, i, r: F.elu(x[0], r[0]),
     "hardswish": lambda x, i, r: F.hardswish(x[0]),
     **{n: (lambda f: lambda x, i, r: f(x[0]))(getattr(torch, n)) for n in
-       "erf sin cos tan asin acos atan floor ceil round trunc sign isnan isinf logical_not".split()},
+       "erf sin cos tan asin acos atan floor ceil round trunc sign isnan isinf logical_not bitwise_not".split()},
     **{n: (lambda f: lambda x, i, r: f(x[0], x[1]))(getattr(torch, n)) for n in
-       "fmod remainder floor_divide logical_and logical_or logical_xor".split()},
+       "fmod remainder floor_divide logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()},
     "trunc_divide": lambda x, i, r: torch.div(x[0], x[1], rounding_mode="trunc"),
     "bincount": lambda x, i, r: torch.bincount(x[0].flatten(), minlength=i[0]),
     "not_equal": lambda x, i, r: x[0] != x[1], "greater_equal": lambda x, i, r: x[0] >= x[1],
@@ -308,6 +328,10 @@ COMPUTE = {
     "index_select": lambda x, i, r: x[0].index_select(i[0], x[1]),
     "scatter": lambda x, i, r: x[0].scatter(i[0], x[1], x[2]), "scatter_add": lambda x, i, r: x[0].scatter_add(i[0], x[1], x[2]),
     "index_add": lambda x, i, r: x[0].index_add(i[0], x[1], x[2]),
+    "scatter_reduce": lambda x, i, r: x[0].scatter_reduce(i[0], x[1], x[2], SCATTERS[i[1]], include_self=bool(i[2])),
+    "index_reduce": lambda x, i, r: x[0].index_reduce(i[0], x[1], x[2], SCATTERS[i[1]], include_self=bool(i[2])),
+    "index": lambda x, i, r: torch.ops.aten.index(x[0], indices(i, x[1:])),
+    "index_put": lambda x, i, r: torch.ops.aten.index_put(x[0], indices(i[1:], x[2:]), x[1], bool(i[0])),
     "sort": lambda x, i, r: torch.sort(x[0], dim=i[0], descending=bool(i[1]), stable=True)[0],
     "topk": lambda x, i, r: torch.sort(x[0], dim=i[1], descending=bool(i[2]), stable=True)[0].narrow(i[1], 0, i[0]),
     "where": lambda x, i, r: torch.where(x[0], x[1], x[2]),
@@ -327,6 +351,7 @@ COMPUTE = {
     "permute": lambda x, i, r: x[0].permute(i), "transpose": lambda x, i, r: x[0].transpose(i[0], i[1]),
     "broadcast_to": lambda x, i, r: x[0].expand(i), "concat": lambda x, i, r: torch.cat(x, i[0]),
     "slice": lambda x, i, r: sliced(x[0], i), "pad": lambda x, i, r: padded(x[0], i),
+    "strided_slice": lambda x, i, r: x[0].movedim(i[0], 0)[i[1]:i[2]:i[3]].movedim(0, i[0]),
     "matmul": lambda x, i, r: matrix(x[0], i[0]) @ matrix(x[1], i[1]),
     "linear": lambda x, i, r: F.linear(x[0], x[1], x[2]), "embedding": lambda x, i, r: F.embedding(x[1], x[0]),
     "attention": lambda x, i, r: attention(*x, i, r), "attention_with": attention_torch, "rotary": rotary,
@@ -359,6 +384,7 @@ COMPUTE = {
     "softmax": lambda x, i, r: x[0].softmax(i[0]), "log_softmax": lambda x, i, r: x[0].log_softmax(i[0]),
     "layer_norm": composed(lambda x, i, r: F.layer_norm(x[0], own_axes(x), x[1], x[2], r[0] or 1e-5), layer_norm),
     "rms_norm": composed(lambda x, i, r: F.rms_norm(x[0], own_axes(x), x[1], r[0]), rms_norm),
+    "batch_norm_eval": lambda x, i, r: batch_norm_eval(*x, r[0]),
     "group_norm": composed(lambda x, i, r: F.group_norm(x[0], i[0], x[1], x[2], r[0]), lambda x, i, r: channel_norm(x, i[0], r[0])),
     "instance_norm": composed(lambda x, i, r: F.instance_norm(x[0], weight=x[1], bias=x[2], eps=r[0]),
                               lambda x, i, r: channel_norm(x, x[0].shape[1], r[0])),

@@ -49,7 +49,7 @@ def signed(g, x):
     return g.node("offset", [x], r=[-4], shape=x.shape, dtype=I64)
 
 
-def whole(name, divides=False):
+def whole(name, divides=False, mag=20):
     """Of integers, which pass no gradient; none that divides is 0."""
     def draw(g, at):
         shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4)))
@@ -60,7 +60,7 @@ def whole(name, divides=False):
         if divides and g.chance(0.5):
             b = g.node(g.pick(["neg", "square"]), [b], shape=b.shape, dtype=I64)
         y = g.node(name, [a, b], shape=g.broadcast(a.shape, b.shape), dtype=I64)
-        return g.node("cast", [y], i=[F32], shape=y.shape, mag=20)
+        return g.node("cast", [y], i=[F32], shape=y.shape, mag=mag)
     return draw
 
 
@@ -319,6 +319,16 @@ def slice_(g, at):
     return g.sliced(x, axis, begin, end)
 
 
+def strided_slice(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    axis, step = g.below(len(x.shape)), 1 + g.below(3)
+    begin = g.below(x.shape[axis])
+    end = begin + 1 + g.below(x.shape[axis] - begin)
+    shape = tuple((end - begin - 1) // step + 1 if k == axis else d for k, d in enumerate(x.shape))
+    named = axis - len(shape) if g.chance(0.3) else axis
+    return g.node("strided_slice", [x], i=[named, begin, end, step], shape=shape, mag=x.mag, view="sliced")
+
+
 def pad(g, at):
     x = at(0, g.shape(at.ndim(0, 1, 4)))
     axis, before, after = g.below(len(x.shape)), g.below(3), g.below(3)
@@ -444,6 +454,58 @@ def index_add(g, at):
     return g.node("index_add", [x, ids, src], i=[axis], shape=x.shape, mag=x.mag + count * src.mag)
 
 
+REDUCTIONS = range(5)  # sum, prod, mean, amax, amin
+
+
+def scatter_reduce(name):
+    """index_reduce has no sum in PyTorch. Products have few elements, since they grow."""
+    def draw(g, at):
+        x = at(0, g.shape(at.ndim(0, 1, 4, at.ndim(1, 1, 4, at.ndim(2, 1, 4)))), most=2.0)
+        axis, how = g.below(len(x.shape)), g.pick(REDUCTIONS if name == "scatter_reduce" else REDUCTIONS[1:])
+        count = g.size(3) if how == 1 else g.size()
+        shape = x.shape[:axis] + (count,) + x.shape[axis + 1:]
+        ids = at(1, shape if name == "scatter_reduce" else (count,), dtype=I64, below=x.shape[axis])
+        src = at(2, shape, most=2.0)
+        mag = x.mag * max(1, src.mag) ** count if how == 1 else x.mag + count * src.mag
+        return g.node(name, [x, ids, src], i=[axis, how, g.below(2)], shape=x.shape, mag=mag)
+    return draw
+
+
+def places(g, at, k, x, unique=False, plain=False):
+    """Axes of x with ids for each, that of operand k first, and the shape of what they name. `unique`: one place; `plain`:
+    as many axes as x has."""
+    axes = sorted(g.sample(range(len(x.shape)), 1 if plain else 1 + g.below(min(3, len(x.shape)))))
+    whole = g.shape(1 if plain else at.ndim(k, 0, 2))
+    whole = (1,) * len(whole) if unique else whole
+    ids, shape = [], ()
+    for n, axis in enumerate(axes):
+        own = whole if n == 0 else g.narrowed(whole)
+        of = at(k, own, dtype=I64, below=x.shape[axis]) if n == 0 else g.operand(own, dtype=I64, below=x.shape[axis])
+        if g.chance(0.3):
+            of = g.node("offset", [of], r=[-x.shape[axis]], shape=of.shape, dtype=I64)
+        ids.append(of)
+        shape = g.broadcast(shape, of.shape)
+    rest = [d for i, d in enumerate(x.shape) if i not in axes]
+    first = axes[0] if axes[-1] - axes[0] == len(axes) - 1 else 0
+    return axes, ids, tuple(rest[:first]) + tuple(shape) + tuple(rest[first:])
+
+
+def index(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    axes, ids, shape = places(g, at, 1, x)
+    return g.node("index", [x, *ids], i=axes, shape=shape, mag=x.mag)
+
+
+def index_put(g, at):
+    """Which of several elements is kept PyTorch leaves open, so that has one place."""
+    plain, adds = at.k == 1, g.below(2)
+    x = at(0, g.shape(4 if plain else at.ndim(0, 1, 4)))
+    axes, ids, shape = places(g, at, 2, x, not adds, plain)
+    values = at(1, shape if plain else g.narrowed(shape))
+    mag = x.mag + g.elements(shape) * values.mag if adds else max(x.mag, values.mag)
+    return g.node("index_put", [x, values, *ids], i=[adds, *axes], shape=x.shape, mag=mag)
+
+
 def sort(name):
     """Values. Among equal ones topk gives the first, PyTorch's any: evaluate.py sorts for both, since gradients tell."""
     def draw(g, at):
@@ -561,7 +623,8 @@ def attention_with(g, at):
     """Heads of q share those of k and v; a mask that broadcasts to the scores, of bools or of numbers."""
     b, heads, share, t, s, d = g.size(3), g.size(2), g.pick([1, 1, 2, 3]), g.size(5), g.size(5), g.size(6)
     q, k = at(0, (b, heads * share, t, d), most=4), at(1, (b, heads, s, d), most=4)
-    v = k if at.is_twice() and g.chance(0.5) else at(2, (b, heads, s, d), most=4)
+    e = g.size(6) if at.k != 2 and g.chance(0.4) else d
+    v = k if at.is_twice() and g.chance(0.5) else at(2, (b, heads, s, e), most=4)
     mask, o = None, {}
     if at.k == 3 or g.chance(0.6):
         scores = (b, heads * share, t, s)
@@ -571,11 +634,17 @@ def attention_with(g, at):
         o["causal"] = True
     if g.chance(0.3):
         o["window"] = 1 + g.below(4)
+    if g.chance(0.2):
+        o["ahead"] = 1 + g.below(4)
+    if g.chance(0.2):
+        o["offset"] = g.below(7) - 3
+    if g.chance(0.2):
+        o["softcap"] = g.pick([0.5, 1, 20])
     if g.chance(0.4):
         o["scale"] = 0.5
     if g.chance(0.3):
         o["dropout"] = g.pick([0.2, 0.5])
-    return g.node("attention_with", [q, k, v, mask], o=o, shape=(b, heads * share, t, d), mag=2 * v.mag)
+    return g.node("attention_with", [q, k, v, mask], o=o, shape=(b, heads * share, t, v.shape[3]), mag=2 * v.mag)
 
 
 def rotary(g, at):
@@ -843,6 +912,16 @@ def batch_norm(g, at):
     return g.node("batch_norm", [x], s=path, r=[g.pick([1e-3, 0.1]), g.pick([0, 0.3])], shape=x.shape, mag=4, image=axes == 4)
 
 
+def batch_norm_eval(g, at):
+    x = at(0, (g.size(), g.size(5), *(g.size(4) for _ in range(at.ndim(0, 2, 5) - 2))))
+    c = x.shape[1:2]
+    mean, var = at(1, c), at(2, c, positive=True)
+    affine = at.k > 2 or g.chance(0.7)
+    w, b = (at(3, c), at(4, c)) if affine else (None, None)
+    return g.node("batch_norm_eval", [x, mean, var, w, b], r=[g.pick([1e-3, 0.1])], shape=x.shape,
+                  mag=2 * (x.mag + mean.mag) * (w.mag if affine else 1))
+
+
 def cross_entropy(g, at):
     n, classes = g.size(), 1 + g.size()
     x, t = at(0, (n, classes)), at(1, (n,), dtype=I64, below=classes)
@@ -1047,6 +1126,9 @@ TABLE = {op.name: op for op in [
     *(Op(n, at_times(binary(n, (False, True), mag=ADD), whole(n, True)), "a b") for n in "fmod remainder".split()),
     *(Op(n, whole(n, True), "a b", blind="a b") for n in "floor_divide trunc_divide".split()),
     *(Op(n, compare(n), "a b", blind="a b") for n in "not_equal greater_equal".split()),
+    *(Op(f"bitwise_{n}", whole(f"bitwise_{n}"), "a b", blind="a b") for n in "and or xor right_shift".split()),
+    Op("bitwise_left_shift", whole("bitwise_left_shift", mag=5000), "a b", blind="a b"),
+    Op("bitwise_not", whole_number("bitwise_not", lambda g: []), blind="x"),
     *(Op(n, logic(n), "a b", blind="a b") for n in "logical_and logical_or logical_xor".split()),
     Op("logical_not", test("logical_not", BOOL), blind="x"),
     *(Op(n, test(n), blind="x") for n in "isnan isinf".split()),
@@ -1058,6 +1140,9 @@ TABLE = {op.name: op for op in [
     Op("index_select", gather("index_select"), "x ids", blind="ids", flat="ids"),
     Op("scatter", scatter("scatter"), "x ids src", blind="ids"), Op("scatter_add", scatter("scatter_add"), "x ids src", blind="ids"),
     Op("index_add", index_add, "x ids src", blind="ids", flat="ids"),
+    Op("scatter_reduce", scatter_reduce("scatter_reduce"), "x ids src", blind="ids", uneven=True),
+    Op("index_reduce", scatter_reduce("index_reduce"), "x ids src", blind="ids", flat="ids", uneven=True),
+    Op("index", index, "x ids", blind="ids", plane="ids"), Op("index_put", index_put, "x values ids", blind="ids", plane="ids"),
     Op("sort", sort("sort")), Op("topk", sort("topk")), Op("argsort", argsort, blind="x"),
     *(Op(n, parts(n)) for n in "split chunk unbind".split()), *(Op(n, axis_of_one(n)) for n in "squeeze unsqueeze".split()),
     *(Op(n, sequence(n), "") for n in "arange linspace eye".split()), Op("constant_tensor", constant_tensor, ""), Op("einsum", einsum, "first rest"),
@@ -1071,7 +1156,7 @@ TABLE = {op.name: op for op in [
     Op("var", reduce("var", correction, mag=lambda m, n: 2 * m * m)), Op("logsumexp", reduce("logsumexp", mag=lambda m, n: m + 7)),
     Op("vector_norm", reduce("vector_norm", order, positive=True, mag=lambda m, n: m * n)),
     Op("reshape", reshape), Op("flatten", flatten), Op("permute", permute), Op("transpose", transpose),
-    Op("broadcast_to", broadcast_to), Op("concat", concat, "first rest"), Op("slice", slice_), Op("pad", pad),
+    Op("broadcast_to", broadcast_to), Op("concat", concat, "first rest"), Op("slice", slice_), Op("strided_slice", strided_slice), Op("pad", pad),
     Op("matmul", matmul, "a b"), Op("linear", linear, "x w b", flat="b", plane="w"),
     Op("embedding", embedding, "w ids", blind="ids", plane="w"),
     Op("attention", attention, "q k v"), Op("attention_with", attention_with, "q k v mask"), Op("rotary", rotary),
@@ -1097,6 +1182,7 @@ TABLE = {op.name: op for op in [
     *(Op(n, pad_mode(n)) for n in "reflect_pad replicate_pad circular_pad".split()),
     Op("softmax", softmax("softmax")), Op("log_softmax", softmax("log_softmax")),
     Op("layer_norm", layer_norm, "x w b", flat="w b"), Op("batch_norm", batch_norm),
+    Op("batch_norm_eval", batch_norm_eval, "x m v w b", flat="m v w b"),
     Op("rms_norm", rms_norm, "x w", flat="w"), Op("group_norm", channel_norm("group_norm"), "x w b", flat="w b"),
     Op("instance_norm", channel_norm("instance_norm"), "x w b", flat="w b"),
     Op("cross_entropy", cross_entropy, "x t", blind="t", flat="t", plane="x"),
@@ -1115,7 +1201,7 @@ TABLE = {op.name: op for op in [
 POINTWISE = set("neg abs square sqrt rsqrt reciprocal exp log tanh sigmoid relu leaky_relu clamp softplus gelu gelu_tanh scale offset "
                 "cast stop_gradient dropout add sub mul div pow maximum minimum equal greater where bce_with_logits "
                 "silu mish elu hardswish erf sin cos tan asin acos atan floor ceil round trunc sign fmod remainder not_equal "
-                "floor_divide trunc_divide greater_equal logical_and logical_or logical_xor logical_not isnan isinf less less_equal hardsigmoid relu6 softsign "
+                "floor_divide trunc_divide greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift isnan isinf less less_equal hardsigmoid relu6 softsign "
                 "logsigmoid selu prelu hardtanh".split())
 
 # Those without operands, and those that are written into every graph that has the kind.

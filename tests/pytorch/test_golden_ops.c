@@ -79,6 +79,9 @@ OP(rotary_interleaved,
 OP(rotary_dims, weft_rotary(in[0], &(weft_rotary_options){.dims = 4}))
 OP(with_window, ATTENTION(.window = 3))
 OP(with_short_window, ATTENTION(.window = 2))
+OP(at_lower_right, ATTENTION(.causal = true, .offset = weft_dim(in[1], 2) - weft_dim(in[0], 2)))
+OP(with_softcap, ATTENTION(.softcap = 1.5, .mask = in[3]))
+OP(with_window_ahead, ATTENTION(.window = 3, .ahead = 2))
 
 static const golden_case attention_cases[] = {
     {"bool", with_bools},
@@ -102,6 +105,12 @@ static const golden_case attention_cases[] = {
     {"rotary_dims", rotary_dims},
     {"window", with_window},
     {"window_past", with_short_window},
+    {"wide_values", attention},
+    {"narrow_values", attention_causal},
+    {"lower_right", at_lower_right},
+    {"lower_right_of_few", at_lower_right},
+    {"softcap", with_softcap},
+    {"window_ahead", with_window_ahead},
 };
 
 /* ---- running a case ---- */

@@ -231,6 +231,7 @@ typedef struct counter {
     const weft_model *model;
     weft_comm *comm;
     float before, mixed, left;
+    int64_t batches; /* beyond what a double holds exactly */
     weft_error error;
 } counter;
 
@@ -247,6 +248,8 @@ static weft_model *build_counter(void) {
         weft_value *after = weft_state(x, "count", 0, NULL, (weft_init){0});
         weft_output(weft_sub(weft_add(before, between), after), "mixed");
         weft_output(before, "before");
+        weft_value *batches = weft_state_in(g, "batches", WEFT_I64, 0, NULL, (weft_init){0});
+        weft_assign(batches, weft_offset(batches, 1));
         weft_minimize(weft_sum(weft_mul(w, x), WEFT_ALL, false), "net", &(weft_optimizer){.type = "sgd"});
     }
     weft_model_set_ddp(m, "net", &(weft_ddp_options){.broadcast_buffers = true});
@@ -257,13 +260,16 @@ static weft_model *build_counter(void) {
 static void *count(void *argument) {
     counter *c = argument;
     float x[CHANNELS] = {0}, mine = 5 + 10 * (float)c->comm->rank;
+    c->batches = ((int64_t)1 << 60) + 7 * c->comm->rank;
     weft_compile_options options = {.threads = 1, .world = 2, .rank = c->comm->rank, .verify = true};
     weft_plan *plan = weft_compile(c->model, &options, &c->error);
     weft_store *store = weft_store_new(plan, 1, &c->error);
     weft_session *s = weft_session_open_on(plan, store, c->comm, &c->error);
     weft_fetch fetches[] = {{"before", &c->before, 4}, {"mixed", &c->mixed, 4}};
     if (s) weft_store_set(store, "net/count", &mine, sizeof mine, &c->error);
+    if (s) weft_store_set(store, "net/batches", &c->batches, sizeof c->batches, &c->error);
     if (s) weft_run(s, "step", (weft_feed[]){{"x", x, sizeof x}}, 1, fetches, 2, &c->error);
+    if (s) weft_store_get(store, "net/batches", &c->batches, sizeof c->batches, &c->error);
     if (s) weft_store_get(store, "net/count", &c->left, sizeof c->left, &c->error);
     weft_session_close(s);
     weft_store_free(store);
@@ -287,6 +293,7 @@ TEST(reads_and_writes_of_state_keep_their_order_behind_a_broadcast) {
         CHECK_SAYS(c[i].error.status == WEFT_OK, "rank %d: %s", i, c[i].error.text);
         CHECK_SAYS(c[i].before == 5 && c[i].mixed == 5 + 6 - 12 && c[i].left == 12,
                    "rank %d: %g, %g, left %g", i, (double)c[i].before, (double)c[i].mixed, (double)c[i].left);
+        CHECK_SAYS(c[i].batches == ((int64_t)1 << 60) + 1, "rank %d: %lld", i, (long long)c[i].batches);
     }
     weft_model_free(m);
 }

@@ -237,15 +237,18 @@ static void padding(const tensor *y, int64_t axis, int64_t begin, int64_t length
     if (length) SIMD(strided_copy)(element_at(y, axis, begin), y->stride, &room, still, &part, threads);
 }
 
-/* Padding, the operand, padding: three copies that do not overlap. */
+/* Padding, the operand, padding: three copies that do not overlap. With padding between its elements the
+ * operand is copied into padding. */
 static weft_status pad_run(void *state, const kernel_call *c) {
     const pad_attrs *a = c->attrs;
     const tensor *x = &c->in[0], *y = &c->out[0];
-    int64_t axis = a->axis;
+    int64_t axis = a->axis, to[WEFT_MAX_NDIM];
     if (!axis_resolve(&axis, y->type.ndim)) return WEFT_INTERNAL;
-    int64_t end = a->before + x->type.shape[axis];
+    int64_t end = y->type.shape[axis] - a->after;
+    for (int i = 0; i < y->type.ndim; i++) to[i] = y->stride[i] * (i == axis ? a->between + 1 : 1);
     padding(y, axis, 0, a->before, a->value, c->threads);
-    SIMD(strided_copy)(element_at(y, axis, a->before), y->stride, x->data, x->stride, &x->type, c->threads);
+    if (a->between) padding(y, axis, a->before, end - a->before, a->value, c->threads);
+    SIMD(strided_copy)(element_at(y, axis, a->before), to, x->data, x->stride, &x->type, c->threads);
     padding(y, axis, end, a->after, a->value, c->threads);
     return WEFT_OK;
 }

@@ -20,10 +20,10 @@ static void concat_work(const weft_node *n, node_work *w) {
     w->launches = n->n_in;
 }
 
-/* Padding before and after the operand, each only where there are some. */
+/* Padding before, after and between the operand's elements, each only where there are some. */
 static void pad_work(const weft_node *n, node_work *w) {
     const pad_attrs *a = n->attrs;
-    w->launches = 1 + (a->before > 0) + (a->after > 0);
+    w->launches = 1 + (a->before > 0) + (a->after > 0) + (a->between > 0);
 }
 
 #define ROW(title, runs, works)                                                                              \

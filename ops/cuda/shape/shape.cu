@@ -66,16 +66,20 @@ static weft_status padding(const kernel_call *c, int64_t axis, int64_t begin, in
                   : WEFT_OK;
 }
 
-/* Padding, the operand, padding: three copies that do not overlap. */
+/* Padding, the operand, padding: three copies that do not overlap. With padding between its elements the
+ * operand is copied into padding. */
 extern "C" weft_status cuda_pad_run(void *, const kernel_call *c) {
     const pad_attrs *a = static_cast<const pad_attrs *>(c->attrs);
     const tensor *x = &c->in[0], *y = &c->out[0];
-    int64_t axis = a->axis;
+    int64_t axis = a->axis, to[WEFT_MAX_NDIM];
     if (!axis_resolve(&axis, y->type.ndim)) return WEFT_INTERNAL;
+    int64_t end = y->type.shape[axis] - a->after;
+    for (int i = 0; i < y->type.ndim; i++) to[i] = y->stride[i] * (i == axis ? a->between + 1 : 1);
     weft_status status = padding(c, axis, 0, a->before);
+    if (status == WEFT_OK && a->between) status = padding(c, axis, a->before, end - a->before);
     if (status == WEFT_OK)
-        status = strided_copy(c, element_at(y, axis, a->before), y->stride, x->data, x->stride, &x->type);
-    return status ? status : padding(c, axis, a->before + x->type.shape[axis], a->after);
+        status = strided_copy(c, element_at(y, axis, a->before), to, x->data, x->stride, &x->type);
+    return status ? status : padding(c, axis, end, a->after);
 }
 
 /* The last element of each axis that is turned around is the first to be read. */

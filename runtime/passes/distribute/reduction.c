@@ -70,18 +70,7 @@ static weft_value *squares(program *p, const weft_variable *s, weft_value *own) 
 }
 
 weft_value *values_join(weft_value **parts, int n) {
-    enum { MOST = 32 /* operands of a concat */ };
-    while (n > 1) {
-        int joined = 0;
-        for (int i = 0; i < n; i += MOST) {
-            int count = n - i < MOST ? n - i : MOST;
-            weft_value *v = count > 1 ? weft_concat(count, parts + i, 0) : parts[i];
-            if (!v) return NULL;
-            parts[joined++] = v;
-        }
-        n = joined;
-    }
-    return n ? parts[0] : NULL;
+    return n > 1 ? weft_concat(n, parts, 0) : n ? parts[0] : NULL;
 }
 
 /* The chunk sums of buckets list[0 .. n), all of one subgraph, joined in order. Where buckets are sharded,

@@ -43,7 +43,7 @@ typedef struct run_blocks {
 } run_blocks;
 
 static bool has_bit(unsigned bits, int i) {
-    return i < 32 && bits >> i & 1;
+    return bits >> (i < 31 ? i : 31) & 1;
 }
 
 static bool is_plain(layout_kind layout) {
@@ -720,6 +720,7 @@ static const struct {
 } unused[] = {
     {"attention_backward", 4, -1}, /* y: attention's own result, which is row-major */
     {"permute", -1, 0},            /* a copy: where strides alone would do it is a view */
+    {"slice", -1, 0},              /* the same */
     /* weights of recurrent layers: parameters, so row-major, though a product would take them transposed */
     {"lstm_backward", 2, -1},
     {"gru_backward", 3, -1},

@@ -125,7 +125,7 @@ static void slice(const weft_node *n, const naive *in, const naive *out) {
     int64_t at[WEFT_MAX_NDIM] = {0}, begin = a->begin < 0 ? a->begin + in->type.shape[axis] : a->begin;
     for (int64_t i = 0; i < naive_count(&out->type); i++) {
         naive_place(&out->type, i, at);
-        at[axis] += begin;
+        at[axis] = begin + at[axis] * (a->step ? a->step : 1);
         out->v[i] = in->v[naive_number(&in->type, at)];
     }
 }
@@ -137,7 +137,9 @@ static void pad(const weft_node *n, const naive *in, const naive *out) {
     for (int64_t i = 0; i < naive_count(&out->type); i++) {
         naive_place(&out->type, i, at);
         at[axis] -= a->before;
-        bool inside = at[axis] >= 0 && at[axis] < in->type.shape[axis];
+        bool inside = at[axis] >= 0 && at[axis] % (a->between + 1) == 0;
+        at[axis] /= a->between + 1;
+        inside = inside && at[axis] < in->type.shape[axis];
         out->v[i] = inside ? in->v[naive_number(&in->type, at)] : a->value;
     }
 }

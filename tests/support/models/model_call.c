@@ -54,6 +54,7 @@ static const struct {
     {"isnan", weft_isnan},
     {"isinf", weft_isinf},
     {"logical_not", weft_logical_not},
+    {"bitwise_not", weft_bitwise_not},
 };
 
 static const struct {
@@ -91,6 +92,11 @@ static const struct {
     {"logical_and", weft_logical_and},
     {"logical_or", weft_logical_or},
     {"logical_xor", weft_logical_xor},
+    {"bitwise_and", weft_bitwise_and},
+    {"bitwise_or", weft_bitwise_or},
+    {"bitwise_xor", weft_bitwise_xor},
+    {"bitwise_left_shift", weft_bitwise_left_shift},
+    {"bitwise_right_shift", weft_bitwise_right_shift},
     {"fmod", weft_fmod},
     {"remainder", weft_remainder},
     {"floor_divide", weft_floor_divide},
@@ -154,6 +160,17 @@ static weft_value *extreme(call *c) {
     return c->i[2] ? place : value;
 }
 
+/* The axes of the ids, after whether index_put adds; its operands are x, values, ids. */
+static weft_value *places(call *c) {
+    weft_value *at[WEFT_MAX_NDIM] = {0};
+    int puts = !strcmp(c->op, "index_put"), n = 0;
+    for (int k = puts; k < c->n_i; k++) {
+        at[c->i[k]] = c->in[1 + k];
+        n = (int)c->i[k] + 1;
+    }
+    return puts ? weft_index_put(c->in[0], n, at, c->in[1], c->i[0]) : weft_index(c->in[0], n, at);
+}
+
 static weft_value *indices(call *c) {
     const int64_t *i = c->i;
     weft_value *x = c->in[0], *ids = c->in[1], *src = c->in[2];
@@ -163,6 +180,11 @@ static weft_value *indices(call *c) {
     if (!strcmp(c->op, "scatter")) return weft_scatter(x, (int)i[0], ids, src);
     if (!strcmp(c->op, "scatter_add")) return weft_scatter_add(x, (int)i[0], ids, src);
     if (!strcmp(c->op, "index_add")) return weft_index_add(x, (int)i[0], ids, src);
+    if (!strcmp(c->op, "scatter_reduce"))
+        return weft_scatter_reduce(x, (int)i[0], ids, src, (weft_scatter_reduction)i[1], i[2]);
+    if (!strcmp(c->op, "index_reduce"))
+        return weft_index_reduce(x, (int)i[0], ids, src, (weft_scatter_reduction)i[1], i[2]);
+    if (!strcmp(c->op, "index") || !strcmp(c->op, "index_put")) return places(c);
     if (!strcmp(c->op, "argsort")) return weft_argsort(x, (int)i[0], i[1]);
     if (!strcmp(c->op, "sort")) return weft_sort(x, (int)i[0], i[1], NULL);
     if (!strcmp(c->op, "topk")) return weft_topk(x, i[0], (int)i[1], i[2], NULL);
@@ -242,6 +264,7 @@ static weft_value *shapes(call *c) {
     if (!strcmp(c->op, "broadcast_to")) return weft_broadcast_to(x, c->n_i, i);
     if (!strcmp(c->op, "concat")) return weft_concat(c->n, c->in, (int)i[0]);
     if (!strcmp(c->op, "slice")) return weft_slice(x, (int)i[0], i[1], i[2]);
+    if (!strcmp(c->op, "strided_slice")) return weft_strided_slice(x, (int)i[0], i[1], i[2], i[3]);
     if (!strcmp(c->op, "pad")) return weft_pad(x, (int)i[0], i[1], i[2]);
     return moves(c);
 }
@@ -343,7 +366,10 @@ static weft_value *attention_with(call *c) {
                                 .scale = number(c, "scale"),
                                 .mask = c->in[3],
                                 .dropout = number(c, "dropout"),
-                                .window = (int64_t)number(c, "window")};
+                                .window = (int64_t)number(c, "window"),
+                                .ahead = (int64_t)number(c, "ahead"),
+                                .offset = (int64_t)number(c, "offset"),
+                                .softcap = number(c, "softcap")};
     return weft_attention(c->in[0], c->in[1], c->in[2], &o);
 }
 
@@ -415,6 +441,8 @@ weft_value *call_build(call *c) {
     if (!strcmp(c->op, "cosine_similarity")) return weft_cosine_similarity(in[0], in[1], (int)i[0], c->r[0]);
     if (!strcmp(c->op, "normalize")) return weft_normalize(in[0], (int)i[0], c->r[0]);
     if (!strcmp(c->op, "rms_norm")) return weft_rms_norm_op(in[0], in[1], c->r[0]);
+    if (!strcmp(c->op, "batch_norm_eval"))
+        return weft_batch_norm_eval_op(in[0], in[1], in[2], in[3], in[4], c->r[0]);
     if (!strcmp(c->op, "group_norm")) return weft_group_norm_op(in[0], i[0], in[1], in[2], c->r[0]);
     if (!strcmp(c->op, "instance_norm")) return weft_instance_norm_op(in[0], in[1], in[2], c->r[0]);
     return shapes(c);

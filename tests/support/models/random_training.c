@@ -159,8 +159,10 @@ static weft_value *with_teacher(random_training *d, weft_value *loss, const char
     return loss;
 }
 
-/* A running mean that no graph reads. */
+/* A running mean that no graph reads, and a count. */
 static void watch(weft_value *x) {
+    weft_value *n = weft_state_in(weft_value_graph(x), "runs", WEFT_I64, 0, NULL, (weft_init){0});
+    weft_assign(n, weft_offset(n, 1));
     weft_value *s = weft_state(x, "running_size", 0, NULL, (weft_init){WEFT_INIT_ZEROS, 0, 0});
     weft_value *now = weft_mean(weft_abs(x), WEFT_ALL, false);
     weft_assign(s, weft_add(weft_scale(s, 0.9), weft_scale(now, 0.1)));
