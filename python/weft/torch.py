@@ -248,6 +248,7 @@ class _Builder:
             self.enter(())
         if minimize:
             self._minimize(minimize, made, loss)
+        return made
 
     # ---- placeholders ----
 
@@ -405,8 +406,9 @@ class _Builder:
         import torch
         call = torch_ops.Call(self, node)
         if node.target is operator.getitem:
-            found = self.env[node.args[0]]
-            return found[node.args[1]]
+            return self.env[node.args[0]][node.args[1]]
+        if getattr(node.target, "__name__", "").startswith("return_types"):
+            return tuple(self.argument(x) for x in node.args)  # PyTorch's named tuples
         if any(isinstance(self.env.get(n), _Counter) for n in node.all_input_nodes):
             if any(isinstance(self.env.get(n), (Value, _Stored)) for n in node.all_input_nodes):
                 raise call.refused("a computation with num_batches_tracked", "a BatchNorm with a number as its momentum")
@@ -425,6 +427,8 @@ class _Builder:
             if getattr(why, "is_placed", False):
                 raise
             raise call.error(why) from why
+        except (TypeError, ValueError, IndexError, AttributeError, KeyError, ZeroDivisionError) as why:
+            raise call.error(Error("internal", f"the importer failed ({type(why).__name__}: {why}): please report it")) from why
         finally:
             _build.at = None
 

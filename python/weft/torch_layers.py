@@ -45,7 +45,7 @@ def scaled(x, factor):
 
 @op("addmm.default", "addmv.default", "baddbmm.default", "addbmm.default")
 def addmm(c, x, a, b, *, beta=1, alpha=1):
-    made = scaled(product(a, b), alpha)
+    made = scaled(_ops.sum(product(a, b), [0], False) if "addbmm" in c.name else product(a, b), alpha)
     return made if beta == 0 else made + scaled(x, beta)
 
 
@@ -236,18 +236,22 @@ def resized_by_matrices(c, x, n, size, align, factors):
 
 
 def resize_matrix(c, n, i, before, after, align, factors):
-    """[after, before]: axis i of the op on unit vectors, whose other axes have length 1."""
+    """[after, before]: axis i of the op on unit vectors. Its other axes have length 2: with 1, antialias is wrong in PyTorch 2.15."""
     import torch
-    shape, size = [1, before] + [1] * n, [1] * n
+    shape, size, one = [before, 1] + [2] * n, [2] * n, [1.0] * n
     shape[2 + i], size[i] = before, after
-    given = [torch.eye(before, dtype=torch.float64).reshape(shape), size if not factors else None]
-    given += [bool(align)] if align is not None else []
-    one = [1.0] * n
+    along_axis = [before, 1] + [1] * n
+    along_axis[2 + i] = before
+    unit = torch.eye(before, dtype=torch.float64).reshape(along_axis).expand(shape).contiguous()
+    aligned = [bool(align)] if align is not None else []
     if factors:
         one[i] = factors[i]
     with torch.no_grad():
-        return c.node.target(*given, one if factors else None).reshape(before, after).t().float() if c.name.endswith(".vec") else \
-            c.node.target(given[0], size, *given[2:]).reshape(before, after).t().float()
+        if c.name.endswith(".vec"):
+            made = c.node.target(unit, None if factors else size, *aligned, one if factors else None)
+        else:
+            made = c.node.target(unit, size, *aligned)
+    return made.movedim(2 + i, 1)[(slice(None), slice(None)) + (0,) * n].t().float()
 
 
 def along(x, axis, matrix):
@@ -493,6 +497,15 @@ def batch_norm_no_stats(c, x, w, b, training, momentum, eps):
 @op("softmax.int", "_softmax.default")
 def softmax(c, x, axis, dtype=None, *given):
     return _ops.softmax(cast(x, c.dtype), axis)
+
+
+@op("_safe_softmax.default")
+def safe_softmax(c, x, axis, dtype=None):
+    """Zeros where all of a row is -inf."""
+    x = cast(x, c.dtype)
+    dead = _ops.less(_ops.amax(x, [axis], True), c.value(-3e38 if x.dtype != "f16" else -65504.0, x.dtype))
+    zero = c.value(0, x.dtype)
+    return _ops.where(dead, zero, _ops.softmax(_ops.where(dead, zero, x), axis))
 
 
 @op("log_softmax.int", "_log_softmax.default")

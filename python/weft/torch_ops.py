@@ -256,8 +256,8 @@ def as_value(builder, tensor):
     if dtype is None:
         raise Error("unsupported", f"a constant has type {tensor.dtype}, which Weft does not have")
     repeated = [tensor.stride(i) == 0 and n > 1 for i, n in enumerate(tensor.shape)]
-    base = tensor[tuple(slice(0, 1) if r else slice(None) for r in repeated)].contiguous()
-    key = (dtype, tuple(tensor.shape), tuple(base.shape), hash(base.view(torch.uint8).numpy().tobytes()) if base.ndim else repr(base))
+    base = tensor[tuple(slice(0, 1) if r else slice(None) for r in repeated)].clone(memory_format=torch.contiguous_format)
+    key = (dtype, tuple(tensor.shape), tuple(base.shape), hash(base.reshape(-1).clone().view(torch.uint8).numpy().tobytes()))
     if key not in builder.constants:
         builder.constants[key] = _constant(builder, dtype, tensor, base)
     return builder.constants[key]
@@ -280,7 +280,7 @@ def cast(x, dtype):
 
 def again(x):
     """The same numbers as another value."""
-    return _ops.reshape(x, [-1]) if x.ndim == 0 else _ops.unsqueeze(x, 0).squeeze(0)
+    return _ops.squeeze(_ops.reshape(x, [1]), 0) if x.ndim == 0 else _ops.unsqueeze(x, 0).squeeze(0)
 
 
 # ---- pointwise: one operand ----
