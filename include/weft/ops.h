@@ -278,7 +278,8 @@ WEFT_API weft_value *weft_index(weft_value *x, int n, weft_value *const *indices
 /** x, but with values at the places that weft_index() takes, to which they broadcast, or, with `accumulate`,
  * added there. Where indices name a place several times, the last is kept (row-major), or all are added in
  * this order. One mask of bool may be the only index, with values that do not count what is true: weft_where.
- * ONNX: ScatterND, with parts as above, and with reduction="add" as accumulate. */
+ * ONNX: ScatterND, with parts as above, and reduction="add" as accumulate; mul, max and min are
+ * weft_scatter_reduce() with the axes of all parts as one. */
 WEFT_API weft_value *weft_index_put(weft_value *x, int n, weft_value *const *indices, weft_value *values,
                                     bool accumulate);
 /** How often each of 0 to bins - 1 is in x, integers of any shape: i64[bins]. PyTorch's grows with x. */
