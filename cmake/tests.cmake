@@ -190,15 +190,16 @@ if(DOXYGEN)
              ${DOXYGEN} ${REFERENCE_DIR} --cc ${CMAKE_C_COMPILER})
 endif()
 if(TARGET python)
-    foreach(name abi build session train)
+    foreach(name abi build session train own examples)
         add_test(NAME test_python_${name} COMMAND ${PYTHON_WITH_CFFI} ${PROJECT_SOURCE_DIR}/python/tests/test_${name}.py)
         set_tests_properties(test_python_${name} PROPERTIES
             ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;WEFT_GRAPHTOOL=$<TARGET_FILE:graphtool>;PYTHONDONTWRITEBYTECODE=1")
     endforeach()
+    set(PYTHON_DOCS --python ${PYTHON_WITH_CFFI} --package ${PROJECT_BINARY_DIR}/python)
 endif()
 add_test(NAME test_docs COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/scripts/test_docs.py
          --prefix ${PROJECT_BINARY_DIR}/prefix --graphtool $<TARGET_FILE:graphtool> --cc ${CMAKE_C_COMPILER}
-         --cxx ${CXX_COMPILER} --flags=${SANITIZERS})
+         --cxx ${CXX_COMPILER} --flags=${SANITIZERS} ${PYTHON_DOCS})
 set_tests_properties(test_docs PROPERTIES SKIP_RETURN_CODE 77)
 add_executable(zoo_curve tests/zoo/zoo_curve.c)
 target_link_libraries(zoo_curve PRIVATE test_support)

@@ -216,9 +216,10 @@ static weft_value *along(weft_value *channels, const weft_value *x) {
 
 /* A line or a volume as an image, in the same memory, row-major or channels-last. */
 static weft_value *as_image(weft_value *x) {
-    const int64_t *s = x->type.shape;
-    if (x->type.ndim == 3) return weft_reshape(x, 4, (int64_t[]){-1, s[1], 1, s[2]});
-    return x->type.ndim == 5 ? weft_reshape(x, 4, (int64_t[]){-1, s[1], s[2] * s[3], s[4]}) : x;
+    lengths l = lengths_of(x);
+    if (l.n == 3) lengths_insert(&l, 2, 1);
+    if (l.n == 5) lengths_merge(&l, 2, 4);
+    return l.n == x->type.ndim ? x : reshape_lengths(x, &l);
 }
 
 static bool batch_norm_fits(weft_value *x) {
@@ -228,20 +229,19 @@ static bool batch_norm_fits(weft_value *x) {
 
 weft_value *weft_batch_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps, weft_value **mean,
                                weft_value **variance) {
-    int64_t shape[5] = {-1}; /* axis 0 may be the batch */
     norm_attrs a = {0};
     if (mean) *mean = NULL;
     if (variance) *variance = NULL;
     if (!x || !batch_norm_fits(x) || !number_fits(x, "batch_norm", "eps", eps, 1e-5, FLT_MAX, &a.eps))
         return NULL;
-    for (int i = 1; i < x->type.ndim; i++) shape[i] = x->type.shape[i];
+    lengths shape = lengths_of(x);
     weft_value *image = as_image(x);
     if (!image) return NULL;
     weft_node *n = node_new(x->node->graph, &weft_op_batch_norm, 3, (weft_value *[]){image, w, b}, &a);
     if (!n) return NULL;
     if (mean) *mean = &n->out[1];
     if (variance) *variance = &n->out[3]; /* unbiased, as the running one in PyTorch */
-    return image == x ? &n->out[0] : weft_reshape(&n->out[0], x->type.ndim, shape);
+    return image == x ? &n->out[0] : reshape_lengths(&n->out[0], &shape);
 }
 
 /* Normalizes by the batch's statistics and updates the running ones. */

@@ -33,10 +33,13 @@ static double conv_weights(const weft_node *n) {
     return weights;
 }
 
-/* One product of attention: scores [N, heads, T, S] of D multiply-adds, for q [N, heads, T, D], k [.., S,
- * D]. */
-static double attention_flops(const weft_value *q, const weft_value *k) {
-    return 2 * elements(q) * (double)k->type.shape[2];
+/* `by_d` products of attention of scores [N, heads, T, S] with D multiply-adds, and `by_e` with E, for q [N,
+ * heads, T, D], k [.., S, D], v [.., S, E], which are operands from `q` on. */
+static double attention_flops(const weft_node *n, int q, int by_d, int by_e) {
+    double scores =
+        elements(n->in[q]) / (double)n->in[q]->type.shape[3] * (double)n->in[q + 1]->type.shape[2];
+    double d = (double)n->in[q]->type.shape[3], e = (double)n->in[q + 2]->type.shape[3];
+    return 2 * scores * (by_d * d + by_e * e);
 }
 
 /* The product of every step of a recurrent op: x [T, B, G H] by w [G H, H] or its transpose. */
@@ -54,13 +57,13 @@ double node_flops(const weft_node *n) {
     if (part == CONV_BIG) return conv_flops(n->in[0], conv_weights(n));
     if (part == CONV_WEIGHT) return conv_flops(n->in[1], elements(&n->out[0]));
     if (n->op == &weft_op_attention || n->op == &weft_op_attention_dropout)
-        return 2 * attention_flops(n->in[0], n->in[1]);
+        return attention_flops(n, 0, 1, 1);
     if (n->op == &weft_op_lstm || n->op == &weft_op_gru || n->op == &weft_op_rnn)
         return recurrent_flops(n->in[0], n->in[1]);
     if (n->op == &weft_op_lstm_backward || n->op == &weft_op_rnn_backward)
         return recurrent_flops(n->in[0], n->in[2]);
     if (n->op == &weft_op_gru_backward) return recurrent_flops(n->in[0], n->in[3]);
-    if (n->op == &weft_op_attention_backward) return 5 * attention_flops(n->in[1], n->in[2]);
+    if (n->op == &weft_op_attention_backward) return attention_flops(n, 1, 3, 2);
     return 0;
 }
 

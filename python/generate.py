@@ -7,6 +7,7 @@ INCLUDE is the folder of weft/*.h. In the folder INTO it writes
   _abi.py   every type and function, for cffi: what is compiled from the headers is compared with the library when it loads
   _ops.py   a Python function for each builder of the headers OPS, with the header's comment as its docstring
   _fields.py   the comments of all fields of structures
+  __init__.pyi what type checkers see of the package
 """
 import argparse
 import keyword
@@ -17,7 +18,7 @@ import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
-OPS = ("ops.h", "layers.h", "collectives.h")  # headers whose functions build values
+OPS = ("ops.h", "layers.h", "collectives.h", "preprocess.h")  # headers whose functions build values
 NOT_PUBLIC = ("here.h", "weft.h")             # macros of C, and the list of the headers
 
 # What C leaves to the caller, and PyTorch has a default for: by parameter, and by function and parameter.
@@ -34,7 +35,7 @@ DEFAULTS_OF = {
 }
 MAY_BE_NULL = {"linear_op": "b", "conv2d_op": "b", "conv1d_op": "b", "conv3d_op": "b", "conv_transpose2d_op": "b", "conv_transpose1d_op": "b",
                "conv_transpose3d_op": "b", "layer_norm_op": "w b", "rms_norm_op": "w", "group_norm_op": "w b", "instance_norm_op": "w b",
-               "batch_norm_op": "w b", "lstm_op": "h0 c0", "gru_op": "h0 b", "rnn_op": "h0"}
+               "batch_norm_op": "w b", "lstm_op": "h0 c0", "gru_op": "h0 b", "rnn_op": "h0", "preprocess": "draws"}
 
 
 @dataclass
@@ -132,6 +133,17 @@ def write_abi(include, cc, into):
 
 # ---- _ops.py ----
 
+def annotation(kind, array=""):
+    """The Python type of a C parameter or field."""
+    kind = kind.replace("const ", "").strip()
+    if kind in ("int", "int64_t", "uint64_t", "size_t", "unsigned"):
+        return "int | Sequence[int]" if array else "int"
+    if kind == "double":
+        return "float | Sequence[float]" if array else "float"
+    return {"bool": "bool", "char *": "str", "weft_value *": "Value", "weft_graph *": "Graph", "weft_init *": "Init", "int64_t *": "int",
+            "weft_dtype": "DType"}.get(kind, "str" if not kind.endswith("*") else "object")
+
+
 def python_name(name):
     return name + "_" if keyword.iskeyword(name) else name
 
@@ -143,9 +155,9 @@ def signature(f, structures):
     optional = MAY_BE_NULL.get(short, "").split()
     i = 0
 
-    def take(name, default=None):
+    def take(name, kind, default=None):
         default = default if default is not None else DEFAULTS_OF.get(short, {}).get(name, DEFAULTS.get(name))
-        first.append((python_name(name), default or None))
+        first.append((python_name(name), kind + (" | None" if default == "None" else ""), default or None))
         return python_name(name)
 
     while i < len(f.parameters):
@@ -153,45 +165,43 @@ def signature(f, structures):
         after = f.parameters[i + 1] if i + 1 < len(f.parameters) else None
         struct = re.fullmatch(r"const (weft_\w+) \*", p.type)
         if p.type == "int" and after and after.type == "weft_value *const *":
-            arguments.append(f"*_values({take(after.name)})")
+            arguments.append(f"*_values({take(after.name, 'Sequence[Value]')})")
             i += 1
         elif p.type == "int" and after and after.type == "const int64_t *":
-            arguments.append(f"*_numbers({take(after.name)})")
+            arguments.append(f"*_numbers({take(after.name, 'Sequence[int]' if f.result == 'int' else 'Numbers')})")
             i += 1
         elif p.type == "const int64_t *":
-            arguments.append(f"_permutation({take(p.name)}, {first[0][0]})")
+            arguments.append(f"_permutation({take(p.name, 'Sequence[int]')}, {first[0][0]})")
         elif p.type == "weft_value **":
             arguments.append("_RESULT")
             results += 1
         elif p.type == "weft_value *":
-            arguments.append(take(p.name, "None" if p.name in optional else None))
+            arguments.append(take(p.name, "Value", "None" if p.name in optional else None))
         elif struct and struct[1] in structures:
             fields = [x for x in structures[struct[1]].fields if x[1] != "reserved" and not re.search(r"_d?hw$", x[1])]
             only = re.search(r"Options?: ([\w, ]+)\.", f.doc)
             if only:  # of a structure that several builders share
                 fields = [x for x in fields if x[1] in only[1].split(", ")]
             axes = f"axes={first[0][0]}.ndim - 2, " if any("[3]" in x[2] or "[2]" in x[2] for x in fields) else ""
-            last += [(python_name(x[1]), "None") for x in fields]
+            pairs = {y[1].removesuffix("_hw") for y in structures[struct[1]].fields if y[1].endswith("_hw")}
+            last += [f"{python_name(x[1])}: {annotation(x[0], x[2] or x[1] in pairs)} | None = None" for x in fields]
             docs += [f"{x[1]}: {x[3]}" for x in fields if x[3]]
             arguments.append(f'_options("{struct[1]}", {axes}' + ", ".join(f"{x[1]}={python_name(x[1])}" for x in fields) + ")")
         elif p.type == "double" and p.name == "eps":
-            arguments.append(f"_eps({take(p.name)})")
+            arguments.append(f"_eps({take(p.name, 'float')})")
         elif p.type in ("int64_t", "double") and p.name == "end":
-            arguments.append(f"_end({take(p.name)})")
+            arguments.append(f"_end({take(p.name, annotation(p.type))})")
         elif p.type.startswith("weft_") and not p.type.endswith("*"):
-            arguments.append(f'_word("{p.type}", {take(p.name)})')
+            arguments.append(f'_word("{p.type}", {take(p.name, annotation(p.type))})')
         elif p.type == "const char *":
-            arguments.append(f"_text({take(p.name)})")
+            arguments.append(f"_text({take(p.name, 'str')})")
         else:
-            arguments.append(take(p.name))
+            arguments.append(take(p.name, annotation(p.type)))
         i += 1
     # Python wants parameters without a default first; the order is C's otherwise.
-    seen = False
-    for name, default in first:
-        seen = seen or default is not None
-    ordered = [n for n, d in first if d is None] + [f"{n}={d}" for n, d in first if d is not None]
+    ordered = [f"{n}: {t}" for n, t, d in first if d is None] + [f"{n}: {t} = {d}" for n, t, d in first if d is not None]
     if last:
-        ordered += ["*"] + [f"{n}={d}" for n, d in last]
+        ordered += ["*"] + last
     return ordered, arguments, results, docs
 
 
@@ -211,7 +221,8 @@ def function_text(f, structures):
     short = f.name.removeprefix("weft_")
     names, arguments, results, docs = signature(f, structures)
     doc = in_python(f.doc)
-    text = f"def {python_name(short)}({', '.join(names)}):\n"
+    result = "list[Value]" if f.result == "int" else "Value" if not results else f"tuple[{', '.join(['Value'] * (results + 1))}]"
+    text = f"def {python_name(short)}({', '.join(names)}) -> {result}:\n"
     body = doc + ("\n\n" + "\n".join("\n".join(textwrap.wrap(in_python(d), 100, subsequent_indent="    ")) for d in docs) if docs else "")
     text += textwrap.indent(f'"""{body}"""', "    ") + "\n"
     if f.result == "int":
@@ -229,7 +240,7 @@ def write_ops(headers, into):
     for name in OPS:
         for f in functions_of(next(h for h in headers if h.name == name)):
             short = f.name.removeprefix("weft_")
-            if short in BY_HAND:
+            if short in BY_HAND or f.result not in ("weft_value *", "int"):
                 continue
             text.append(function_text(f, structures))
             if f.parameters[0].type == "weft_value *":
@@ -237,12 +248,23 @@ def write_ops(headers, into):
             elif f.parameters[0].type == "weft_graph *":
                 of_graphs.append(python_name(short))
     into.write_text('"""Made by generate.py from the headers of C: every op and layer."""\n'
-                    "from ._build import _RESULT, _build, _end, _eps, _numbers, _options, _parts, _permutation, _text, _values, _word\n\n\n" + "\n\n".join(text) +
+                    "from __future__ import annotations\n\nfrom typing import TYPE_CHECKING\n\n"
+                    "from ._build import _RESULT, _build, _end, _eps, _numbers, _options, _parts, _permutation, _text, _values, _word\n\n"
+                    "if TYPE_CHECKING:\n    from typing import Sequence\n\n    from .model import DType, Graph, Init, Numbers, Value\n\n\n" + "\n\n".join(text) +
                     "\n\nclass OfValues:\n    \"\"\"The ops as methods of a value: x.relu() is relu(x).\"\"\"\n" +
                     "".join(f"    {n} = {n}\n" for n in of_values) +
                     "\n\nclass OfGraphs:\n    \"\"\"What begins in a graph, as methods of the graph.\"\"\"\n" +
                     "".join(f"    {n} = {n}\n" for n in of_graphs))
-    return len(text)
+    return text
+
+
+def write_stub(package, text, into):
+    """What a type checker reads of the package: its __init__.py finds the ops when it runs."""
+    source = (package / "__init__.py").read_text()
+    imports = "".join(m[0] + "\n" for m in re.finditer(r"^from \.(?!_ops)\w+ import [\w, ]+", source, re.M))
+    names = sorted(m for t in text for m in re.findall(r"^def (\w+)", t) if m not in ("rank", "world"))
+    imports = re.sub(r"^(from \S+ import )(.*)$", lambda m: m[1] + ", ".join(f"{n} as {n}" if n != "*" else n for n in m[2].strip().split(", ")), imports, flags=re.M)
+    into.write_text(imports + "from ._ops import (\n" + "".join(f"    {n} as {n},\n" for n in names) + ")\n")
 
 
 def write_fields(headers, into):
@@ -262,9 +284,10 @@ def main():
     o = options.parse_args()
     headers = sorted(o.include.glob("weft/*.h"))
     write_abi(o.include, o.cc, o.into / "_abi.py")
-    count = write_ops(headers, o.into / "_ops.py")
+    text = write_ops(headers, o.into / "_ops.py")
+    write_stub(Path(__file__).parent / "weft", text, o.into / "__init__.pyi")
     write_fields(headers, o.into / "_fields.py")
-    print(f"{count} ops and layers")
+    print(f"{len(text)} ops and layers")
 
 
 if __name__ == "__main__":

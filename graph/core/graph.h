@@ -154,6 +154,11 @@ struct weft_graph {
     int next_random;                                       /* ordinal of the next random call */
     bool building_backward, building_update, building_f32; /* copied into new nodes */
     bool is_expanded;                                      /* autodiff has run */
+    /* graph/core/twin.c: the same calls at another batch, up to twin_last; their values by the ids here */
+    weft_graph *twin;
+    const weft_node *twin_last;
+    weft_value **twin_values;
+    int twin_room;
 };
 
 /* The ops, kernels and optimizers that there are, as tables that end with NULL. A layer above has them
@@ -188,7 +193,10 @@ struct weft_model {
     bool is_bound;    /* a copy of the compiler's: no other batch or world will be bound */
     int world, rank;  /* of the plan that the model is a copy for; 1 and 0 while it is built */
     bool names_batch; /* a node has WEFT_BATCH among its attributes */
+    bool names_ranks; /* a node runs over the ranks of a process group */
     bool needs_world; /* a shape in it depends on the world: its text says both */
+    bool is_twin;
+    weft_model *twin; /* where the twins of its graphs are (graph/core/twin.c); NULL: none was asked for */
     weft_graph *graphs, **graphs_end;
     weft_variable *variables, **variables_end;
     int n_variables;
@@ -371,6 +379,12 @@ void variable_note_removed(const weft_node *n);
 void variable_note_kinds(const weft_node *n);
 /* What the calls so far use a parameter for, and what its shape says. */
 unsigned variable_kinds(const weft_variable *v);
+
+/* ---- lengths that follow the batch (graph/core/twin.c) ---- */
+/* The type of x at another batch and number of ranks than those that the model is built with: what differs
+ * follows them. NULL: nothing follows, as in a model of the compiler, or a call on the way to x fits only the
+ * numbers it was built with, or memory is out, which is recorded. */
+const tensor_type *value_twin(const weft_value *x);
 
 /* ---- whole graphs ---- */
 /* A graph that is not in the model's list, so that no program is made of it. NULL: no memory. */

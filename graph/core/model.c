@@ -47,6 +47,7 @@ void weft_model_free(weft_model *m) {
     if (!m) return;
     /* The allocator is in the model that it frees. */
     weft_env env = m->env;
+    weft_model_free(m->twin);
     arena_free(&m->nodes);
     arena_free(&m->values);
     arena_free(&m->scratch);

@@ -91,7 +91,10 @@ static weft_node *node_store(const op_call *c) {
         if ((f->kind == ATTR_STRING || f->kind == ATTR_SCHEDULES) && *string &&
             !(*string = arena_copy(a, *string)))
             return NULL;
-        if (f->kind == ATTR_BYTES && !bytes_keep(&ATTR_FIELD(attr_bytes, n->attrs, f), a)) return NULL;
+        /* a twin is freed before the model whose bytes it has */
+        if (f->kind == ATTR_BYTES && !g->model->is_twin &&
+            !bytes_keep(&ATTR_FIELD(attr_bytes, n->attrs, f), a))
+            return NULL;
     }
     n->id = g->next_id;
     for (int k = 0; k < c->n_out; k++)

@@ -242,6 +242,33 @@ WEFT_API weft_value *weft_scatter(weft_value *x, int axis, weft_value *ids, weft
 WEFT_API weft_value *weft_scatter_add(weft_value *x, int axis, weft_value *ids, weft_value *src);
 /** Adds parts of src[2, n, 3] to x[2, 5, 3] at places ids[n] of `axis`, here 1. */
 WEFT_API weft_value *weft_index_add(weft_value *x, int axis, weft_value *ids, weft_value *src);
+/** How weft_scatter_reduce() joins elements. */
+typedef enum weft_scatter_reduction {
+    WEFT_SCATTER_SUM = 0,  /**< their sum */
+    WEFT_SCATTER_PROD = 1, /**< their product */
+    WEFT_SCATTER_MEAN = 2, /**< their mean, of integers rounded down */
+    WEFT_SCATTER_AMAX = 3, /**< the largest; NaN if one is NaN; equal ones share the gradient */
+    WEFT_SCATTER_AMIN = 4, /**< the smallest; otherwise as the largest */
+} weft_scatter_reduction;
+/** As weft_scatter_add(), but joins what ids name a place for, and with include_self x's element there. */
+WEFT_API weft_value *weft_scatter_reduce(weft_value *x, int axis, weft_value *ids, weft_value *src,
+                                         weft_scatter_reduction reduction, bool include_self);
+/** The same for parts of src at places ids[n] of `axis`, as in weft_index_add(). */
+WEFT_API weft_value *weft_index_reduce(weft_value *x, int axis, weft_value *ids, weft_value *src,
+                                       weft_scatter_reduction reduction, bool include_self);
+/** x[i, :, j]: n indices for the first axes of x, integers that broadcast to each other, or NULL for an axis
+ * that is taken whole, as those after them are. The axes of the indices stand where the first axis with an
+ * index was, or in front if an axis between two of them is taken whole: x[A, B, C, D] by {NULL, i, j} of [T]
+ * -> [A, T, D], by {i, NULL, j} -> [T, B, D]. An index below 0 counts from the end (in the ops above it
+ * fails the run). Masks of bool are refused: the shape would depend on them. ONNX: GatherND is this with the
+ * parts that weft_unbind() makes of the last axis of its indices. */
+WEFT_API weft_value *weft_index(weft_value *x, int n, weft_value *const *indices);
+/** x, but with values at the places that weft_index() takes, to which they broadcast, or, with `accumulate`,
+ * added there. Where indices name a place several times, the last is kept (row-major), or all are added in
+ * this order. One mask of bool may be the only index, with values that do not count what is true: weft_where.
+ * ONNX: ScatterND, with parts as above, and with reduction="add" as accumulate. */
+WEFT_API weft_value *weft_index_put(weft_value *x, int n, weft_value *const *indices, weft_value *values,
+                                    bool accumulate);
 /** How often each of 0 to bins - 1 is in x, integers of any shape: i64[bins]. PyTorch's grows with x. */
 WEFT_API weft_value *weft_bincount(weft_value *x, int64_t bins);
 /** x in rising order along `axis`, or in falling order. Equal elements keep their order; NaN is larger than
@@ -296,20 +323,25 @@ WEFT_API weft_value *weft_linear_op(weft_value *x, weft_value *w, weft_value *b)
 /** Rows of w[rows, d] by integer ids [...] -> [..., d]. An id outside 0 to rows - 1 fails the run
  * (WEFT_DATA). */
 WEFT_API weft_value *weft_embedding_op(weft_value *w, weft_value *ids);
-/** How weft_attention() computes; NULL or zeroes: PyTorch's defaults. */
+/** How weft_attention() computes; NULL or zeroes: PyTorch's defaults. Row i is at position t = i + offset. */
 typedef struct weft_attention_options {
-    bool causal;  /**< row i sees keys j <= i only, also where there are more keys than rows */
+    bool causal;  /**< a row sees keys j <= t only, also where there are more keys than rows */
     double scale; /**< of the scores q k^T; 0: 1/sqrt(D) */
     /** NULL, or what broadcasts to the scores [B, H, T, S]: bool, true where a row sees a key; or numbers of
-     * f32 or q's type, added to the scores. Besides `causal` and `window`. A row that sees no key gives 0. */
+     * f32 or q's type, added to the scores. Besides the other limits. A row that sees no key gives 0, and
+     * gradients of 0, as in PyTorch. */
     weft_value *mask;
     double dropout; /**< probability that an element of the softmax is dropped, in training graphs only */
-    int64_t window; /**< row i sees keys i - window < j <= i only, which implies `causal`; 0: no window */
-    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
+    int64_t window; /**< a row sees keys t - window < j only; without `ahead` this implies `causal`; 0: all */
+    int64_t ahead;  /**< a row sees keys j < t + ahead only: 1 is `causal`; INT64_MAX or 0: all */
+    /** Keys before the first row: past keys, as in ONNX's Attention. S - T is torch's causal_lower_right. */
+    int64_t offset;
+    double softcap; /**< scores become softcap tanh(score / softcap), before the mask; 0: they do not */
+    uint64_t reserved[WEFT_RESERVED - 3]; /**< zeros (status.h) */
 } weft_attention_options;
-/** softmax(q k^T scale) v, torch.nn.functional.scaled_dot_product_attention: q [B, H, T, D], k and v
- * [B, H / n, S, D] -> [B, H, T, D]. Each head of k and v is shared by n heads of q that follow one another
- * (PyTorch: enable_gqa). */
+/** softmax(q k^T scale) v, torch.nn.functional.scaled_dot_product_attention: q [B, H, T, D], k [B, H / n, S,
+ * D], v [B, H / n, S, E] -> [B, H, T, E]. Each head of k and v is shared by n heads of q that follow one
+ * another (PyTorch: enable_gqa). */
 WEFT_API weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v,
                                     const weft_attention_options *options);
 /** How weft_rotary() rotates; NULL or zeroes: as Llama does. */

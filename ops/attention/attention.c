@@ -1,8 +1,8 @@
 /* attention.c - softmax(q k^T scale + mask) v for every batch and head;
- * torch.nn.functional.scaled_dot_product_attention. Causal: query i reads keys j <= i, with a window only
- * those with j > i - window.
- *     q [B, H, T, D], k and v [B, H / n, S, D], mask that broadcasts to [B, H, T, S] or none
- *     ->  y [B, T, H, D], lse [B, H, T], with a mask of numbers also shift [B, H, T]
+ * torch.nn.functional.scaled_dot_product_attention. Which keys a row sees, and softcap (Gemma 2, arXiv
+ * 2408.00118): attention.h.
+ *     q [B, H, T, D], k [B, H / n, S, D], v [B, H / n, S, E], mask that broadcasts to [B, H, T, S] or none
+ *     ->  y [B, T, H, E], lse [B, H, T], with a mask of numbers also shift [B, H, T]
  * n heads of q that follow one another share a head of k and v, which is never copied for them. The T x S
  * scores are never stored: lse, the log of each row's sum, is enough to compute them again in
  * attention_backward, which gives the gradients (Dao et al., arXiv 2205.14135).
@@ -20,32 +20,32 @@
 
 #include <math.h>
 
-static const op_attr attrs[] = {
-    {"causal", ATTR_BOOL, offsetof(attention_attrs, causal)},
-    {"scale", ATTR_REAL, offsetof(attention_attrs, scale)},
-    {"window", ATTR_INT, offsetof(attention_attrs, window), 0, INT64_MAX},
-    {0},
-};
+static const op_attr attrs[] = {ATTENTION_ROWS, {0}};
 
 /* ---- types ---- */
 
-/* D is the same for q, k and v; S may differ from T. */
+/* D is the same for q and k; E may differ from it, and S from T. */
 bool attention_want_qkv(op_call *c, int first) {
     const tensor_type *q = op_in(c, first), *k = op_in(c, first + 1), *v = op_in(c, first + 2);
     const attention_attrs *a = c->attrs;
     if (!op_want_float(c, first)) return false;
     if (k->dtype != q->dtype || v->dtype != q->dtype)
         return op_fail(c, WEFT_TYPE, "q %s, k %s, v %s: cast them to one type", TYPE(q), TYPE(k), TYPE(v));
-    if (q->ndim != 4 || k->ndim != 4 || !shape_equal(k, v) || q->shape[0] != k->shape[0] ||
-        q->shape[3] != k->shape[3])
-        return op_fail(c, WEFT_SHAPE, "q %s, k %s, v %s: q must be [B, H, T, D], k and v [B, H, S, D]",
-                       TYPE(q), TYPE(k), TYPE(v));
+    bool fits = q->ndim == 4 && k->ndim == 4 && v->ndim == 4 && q->shape[0] == k->shape[0] &&
+                q->shape[3] == k->shape[3];
+    for (int i = 0; i < 3; i++) fits = fits && k->shape[i] == v->shape[i];
+    if (!fits)
+        return op_fail(c, WEFT_SHAPE,
+                       "q %s, k %s, v %s: q must be [B, H, T, D], k [B, H, S, D], v [B, H, S, E]", TYPE(q),
+                       TYPE(k), TYPE(v));
     if (k->shape[1] == 0 || q->shape[1] % k->shape[1])
         return op_fail(c, WEFT_SHAPE,
                        "q %s, k and v %s: the heads of k and v, axis 1, must divide those of q", TYPE(q),
                        TYPE(k));
-    if (a->window && !a->causal)
-        return op_fail(c, WEFT_ARGUMENT, "window=%lld without causal=1", (long long)a->window);
+    if (a->window && !a->causal && !a->ahead)
+        return op_fail(c, WEFT_ARGUMENT, "window=%lld without causal=1 or ahead", (long long)a->window);
+    if (!(a->softcap >= 0))
+        return op_fail(c, WEFT_ARGUMENT, "softcap=%g: it must be above 0, or 0 for none", a->softcap);
     return true;
 }
 
@@ -70,8 +70,8 @@ bool attention_adds(weft_value *const *in, int n_in, int i) {
     return i < n_in && in[i] && in[i]->type.dtype != WEFT_BOOL;
 }
 
-tensor_type attention_result(const tensor_type *q) {
-    return type_of(q->dtype, 4, (int64_t[]){q->shape[0], q->shape[2], q->shape[1], q->shape[3]});
+tensor_type attention_result(const tensor_type *q, const tensor_type *v) {
+    return type_of(q->dtype, 4, (int64_t[]){q->shape[0], q->shape[2], q->shape[1], v->shape[3]});
 }
 
 tensor_type attention_scores(const tensor_type *q, const tensor_type *k) {
@@ -81,7 +81,7 @@ tensor_type attention_scores(const tensor_type *q, const tensor_type *k) {
 
 bool attention_infer(op_call *c) {
     if (!attention_want_qkv(c, 0) || !attention_want_mask(c, 0, ATTENTION_MASK)) return false;
-    c->out[0] = attention_result(op_in(c, 0));
+    c->out[0] = attention_result(op_in(c, 0), op_in(c, ATTENTION_V));
     c->out[1] = c->out[2] = type_of(dtype_accumulator(op_in(c, 0)->dtype), 3, op_in(c, 0)->shape);
     c->n_out = attention_adds(c->in, c->n_in, ATTENTION_MASK) ? 3 : 2;
     return true;
@@ -119,8 +119,12 @@ double attention_scale(const attention_attrs *a, const tensor_type *q) {
 }
 
 key_range attention_keys(const attention_attrs *a, int64_t i, int64_t s) {
-    key_range r = {0, a->causal && i + 1 < s ? i + 1 : s};
-    if (a->window && a->window <= i) r.begin = i + 1 - a->window;
+    int64_t t = i + a->offset;
+    key_range r = {0, s};
+    if (a->causal && t + 1 < s) r.end = t + 1;
+    if (a->ahead && a->ahead < s - t && t + a->ahead < r.end) r.end = t + a->ahead;
+    if (r.end < 0) r.end = 0;
+    if (a->window && a->window <= t) r.begin = t + 1 - a->window;
     if (r.begin > r.end) r.begin = r.end;
     return r;
 }
@@ -150,7 +154,7 @@ static double mask_at(const tensor *mask, const int64_t *row, int64_t j) {
     return mask->type.dtype == WEFT_BOOL ? (double)element_int(mask, at) : element_get(mask, at);
 }
 
-double score_at(const score_view *s, const int64_t *row, int64_t j) {
+double score_at(const score_view *s, const int64_t *row, int64_t j, double *slope) {
     key_range seen = attention_keys(s->attrs, row[2], s->k->type.shape[2]);
     double mask = s->mask ? mask_at(s->mask, row, j) : 0, sum = 0;
     bool is_bool = s->mask && s->mask->type.dtype == WEFT_BOOL;
@@ -158,7 +162,10 @@ double score_at(const score_view *s, const int64_t *row, int64_t j) {
     for (int64_t d = 0; d < s->q->type.shape[3]; d++)
         sum += element_get(s->q, (int64_t[]){row[0], row[1], row[2], d}) *
                element_get(s->k, (int64_t[]){row[0], row[1] / s->group, j, d});
-    return sum * s->scale + (is_bool ? 0 : mask);
+    sum *= s->scale;
+    double cap = s->attrs->softcap, t = cap > 0 ? tanh(sum / cap) : 0;
+    if (slope) *slope = 1 - t * t;
+    return (cap > 0 ? cap * t : sum) + (is_bool ? 0 : mask);
 }
 
 double keep_at(const score_view *s, const int64_t *row, int64_t j) {
@@ -179,11 +186,11 @@ enum { COLUMNS = 64 };
 /* Sets y of one query in the COLUMNS columns from `first`. */
 static void query_columns(const kernel_call *c, const score_view *s, const int64_t *row, double shift,
                           double lse, int64_t first) {
-    int64_t columns = c->in[0].type.shape[3] - first;
+    int64_t columns = c->in[ATTENTION_V].type.shape[3] - first;
     double y[COLUMNS] = {0};
     if (columns > COLUMNS) columns = COLUMNS;
     for (int64_t j = 0; j < s->k->type.shape[2]; j++) {
-        double p = exp(score_at(s, row, j) - shift - lse);
+        double p = exp(score_at(s, row, j, NULL) - shift - lse);
         if (p != 0) p *= keep_at(s, row, j);
         for (int64_t d = 0; d < columns && p != 0; d++)
             y[d] += p * element_get(&c->in[2], (int64_t[]){row[0], row[1] / s->group, j, first + d});
@@ -198,13 +205,14 @@ weft_status attention_reference(const kernel_call *c) {
     int64_t row[3] = {0}, keys = s.k->type.shape[2];
     do {
         double most = -INFINITY, sum = 0;
-        for (int64_t j = 0; j < keys; j++) most = fmax(most, score_at(&s, row, j));
+        for (int64_t j = 0; j < keys; j++) most = fmax(most, score_at(&s, row, j, NULL));
         if (most == -INFINITY) most = 0; /* no key is seen: every power is 0 */
-        for (int64_t j = 0; j < keys; j++) sum += exp(score_at(&s, row, j) - most);
+        for (int64_t j = 0; j < keys; j++) sum += exp(score_at(&s, row, j, NULL) - most);
         double lse = sum == 0 ? 0 : log(sum);
         element_set(&c->out[1], row, c->n_out == 3 ? lse : most + lse);
         if (c->n_out == 3) element_set(&c->out[2], row, most);
-        for (int64_t d = 0; d < s.q->type.shape[3]; d += COLUMNS) query_columns(c, &s, row, most, lse, d);
+        for (int64_t d = 0; d < c->in[ATTENTION_V].type.shape[3]; d += COLUMNS)
+            query_columns(c, &s, row, most, lse, d);
     } while (index_next(&c->out[1].type, row));
     return WEFT_OK;
 }
@@ -253,7 +261,20 @@ const weft_op weft_op_attention = {
             {"f32[1,2,230,5], f32[1,1,230,5], f32[1,1,230,5]", "causal=1 window=50", .no_gradient = true},
             {"f32[1,1,300,4], f32[1,1,60,4], f32[1,1,60,4], bool[60]", "causal=1 window=100",
              .no_gradient = true},
-            {"f32[2,2,5,8], f32[2,2,5,8], f32[2,2,6,8]", NULL, .error = "k and v [B, H, S, D]"},
+            /* values of another width, softcap, windows on both sides, rows and keys that do not meet */
+            {"f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,7]", NULL, .out = "f32[2,3,2,7], f32[2,2,3]"},
+            {"f32[2,4,3,7], f32[2,2,5,7], f32[2,2,5,2], f32[3,5]", "softcap=0.5"},
+            {"f32[1,2,6,3], f32[1,2,6,3], f32[1,2,6,3]", "window=2 ahead=3 softcap=2"},
+            {"f32[1,1,4,3], f32[1,1,9,3], f32[1,1,9,3]", "causal=1 offset=5"},
+            {"f32[1,1,9,3], f32[1,1,4,3], f32[1,1,4,3]", "causal=1 offset=-5",
+             .out = "f32[1,9,1,3], f32[1,1,9]"},
+            {"f32[1,1,5,3], f32[1,1,9,3], f32[1,1,9,3]", "window=3 ahead=9223372036854775807 offset=2"},
+            {"f32[1,2,107,20], f32[1,1,130,20], f32[1,1,130,70]", "ahead=20 window=30 offset=13 softcap=1",
+             .no_gradient = true},
+            {"f32[1,2,107,70], f32[1,1,90,70], f32[1,1,90,20], bool[107,90]", "causal=1 offset=-60 window=20",
+             .no_gradient = true},
+            {"f32[2,2,5,8], f32[2,2,5,8], f32[2,2,5,8]", "softcap=-1", .error = "it must be above 0"},
+            {"f32[2,2,5,8], f32[2,2,5,8], f32[2,2,6,8]", NULL, .error = "k [B, H, S, D], v [B, H, S, E]"},
             {"f32[2,2,5,8], f32[2,3,5,8], f32[2,3,5,8]", NULL, .error = "must divide those of q"},
             {"i32[2,2,5,8], i32[2,2,5,8], i32[2,2,5,8]", NULL, .error = "floating point"},
             {"f32[2,2,3,8], f32[2,2,5,8], f32[2,2,5,8], f32[5,3]", NULL,
@@ -262,7 +283,7 @@ const weft_op weft_op_attention = {
              .error = "must broadcast to the scores"},
             {"f32[2,2,3,8], f32[2,2,5,8], f32[2,2,5,8], i32[3,5]", NULL, .error = "it must be bool"},
             {"f16[2,2,3,8], f16[2,2,5,8], f16[2,2,5,8], bf16[3,5]", NULL, .error = "or f32 or the type of q"},
-            {"f32[2,2,5,8], f32[2,2,5,8], f32[2,2,5,8]", "window=2", .error = "without causal=1"},
+            {"f32[2,2,5,8], f32[2,2,5,8], f32[2,2,5,8]", "window=2", .error = "without causal=1 or ahead"},
             {0}},
 };
 
@@ -271,7 +292,12 @@ const weft_op weft_op_attention = {
 weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v,
                            const weft_attention_options *options) {
     weft_attention_options o = options ? *options : (weft_attention_options){0};
-    attention_attrs a = {.causal = o.causal || o.window, .scale = o.scale, .window = o.window};
+    attention_attrs a = {.causal = o.causal || (o.window && !o.ahead),
+                         .scale = o.scale,
+                         .window = o.window,
+                         .ahead = o.ahead,
+                         .offset = o.offset,
+                         .softcap = o.softcap};
     weft_value *in[] = {q, k, v, o.mask};
     weft_graph *g = q ? q->node->graph : NULL;
     if (q && !value_reserved(q, "attention", o.reserved, sizeof o.reserved)) return NULL;

@@ -5,15 +5,22 @@
 #include "ops/kit/op_kit.h"
 #include "ops/kit/philox.h"
 
-/* attention has the first three; attention_dropout and attention_backward have p and key too. */
+/* attention has all up to softcap; attention_dropout and attention_backward have p and key too. Row i is at
+ * position t = i + offset; causal: it sees keys j <= t. */
 typedef struct attention_attrs {
     bool causal;
     double scale;       /* 0: 1 / sqrt(D) */
-    int64_t window;     /* causal: row i sees only the keys j > i - window; 0: all */
+    int64_t window;     /* it sees only the keys j > t - window; 0: all */
+    int64_t ahead;      /* it sees only the keys j < t + ahead; 0: all */
+    int64_t offset;     /* keys before the first row; below 0: so many rows see none */
+    double softcap;     /* scores are softcap tanh(score / softcap), before the mask; 0: as they are */
     double p;           /* probability that a weight is dropped */
     uint64_t key;       /* of the random stream that says which */
     bool mask_gradient; /* attention_backward: result 3 is the gradient of the scores */
 } attention_attrs;
+
+/* The largest offset. */
+#define ATTENTION_MOST ((int64_t)1 << 40)
 
 /* The operands, as bits, that every kernel takes at any strides: q, k, v, mask of the forward; dy, q, k, v,
  * mask of the backward. Not y, although kernels on the CPU take it so: attention makes it row-major. */
@@ -31,6 +38,16 @@ enum {
     BACKWARD_MASK,
     BACKWARD_SHIFT
 };
+
+/* The rows of the attributes that all three have. */
+#define ATTENTION_ROWS                                                                                       \
+    {"causal", ATTR_BOOL, offsetof(attention_attrs, causal)},                                                \
+        {"scale", ATTR_REAL, offsetof(attention_attrs, scale)},                                              \
+        {"window", ATTR_INT, offsetof(attention_attrs, window), 0, INT64_MAX},                               \
+        {"ahead", ATTR_INT, offsetof(attention_attrs, ahead), 0, INT64_MAX},                                 \
+        {"offset", ATTR_INT, offsetof(attention_attrs, offset), -ATTENTION_MOST, ATTENTION_MOST}, {          \
+        "softcap", ATTR_REAL, offsetof(attention_attrs, softcap)                                             \
+    }
 
 /* The scale for q [B, H, T, D]: the attribute or its default. */
 double attention_scale(const attention_attrs *a, const tensor_type *q);
@@ -51,14 +68,14 @@ static inline int64_t attention_word(int64_t row, int64_t j, int64_t keys) {
     return row * ((keys + 3) / 4 * 4) + j;
 }
 
-/* Checks for infer: the operands from `first` on are q [B, H, T, D], k and v [B, H / n, S, D] of one float
- * type; and operand i, if it is there, is a mask for them. */
+/* Checks for infer: the operands from `first` on are q [B, H, T, D], k [B, H / n, S, D] and v [B, H / n, S,
+ * E] of one float type; and operand i, if it is there, is a mask for them. */
 bool attention_want_qkv(op_call *c, int first);
 bool attention_want_mask(op_call *c, int first, int i);
 /* Whether operand i is there and is a mask of numbers, which are added to the scores. */
 bool attention_adds(weft_value *const *in, int n_in, int i);
-/* The type of y [B, T, H, D] for q [B, H, T, D]; of scores [B, H, T, S]. */
-tensor_type attention_result(const tensor_type *q);
+/* The type of y [B, T, H, E] for q [B, H, T, D] and v [B, H / n, S, E]; of scores [B, H, T, S]. */
+tensor_type attention_result(const tensor_type *q, const tensor_type *v);
 tensor_type attention_scores(const tensor_type *q, const tensor_type *k);
 /* Strides of a mask's four axes of scores: 0 where it broadcasts. */
 void attention_mask_strides(const tensor *mask, int64_t stride[4]);
@@ -76,8 +93,9 @@ typedef struct score_view {
     int64_t group, mask_stride[4]; /* group: heads of q for one of k */
 } score_view;
 score_view score_view_of(const kernel_call *c, int q, int mask);
-/* The score of query row = [b, h, i] and key j: q . k scale + mask; -inf where the row does not see it. */
-double score_at(const score_view *s, const int64_t *row, int64_t j);
+/* The score of query row = [b, h, i] and key j: q . k scale, its softcap, + mask; -inf where the row does not
+ * see it. *slope, unless NULL: its derivative by q . k scale. */
+double score_at(const score_view *s, const int64_t *row, int64_t j, double *slope);
 /* What dropout multiplies its weight by: 0 or 1 / (1 - p), without dropout 1. */
 double keep_at(const score_view *s, const int64_t *row, int64_t j);
 

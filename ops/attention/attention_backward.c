@@ -1,20 +1,19 @@
-/* attention_backward.c - the gradients of attention from dy [B, T, H, D], q, k, v, its results y, lse (and
+/* attention_backward.c - the gradients of attention from dy [B, T, H, E], q, k, v, its results y, lse (and
  * shift, 0 without a mask of numbers), and its mask. With the scores s[i, j] = q_i . k_j scale + mask[i, j]
  *     p[i, j] = e^(s[i, j] - shift_i - lse_i)      dp[i, j] = dy_i . v_j        delta_i = dy_i . y_i
  *     ds[i, j] = p (dp - delta_i)              (with dropout: of dp, and of p in dv)
- * they are dq_i = scale sum_j ds k_j, dk_j = scale sum_i ds q_i, dv_j = sum_i p dy_i (Dao et al., arXiv
+ *     dr = ds, with softcap times 1 - tanh^2
+ * they are dq_i = scale sum_j dr k_j, dk_j = scale sum_i dr q_i, dv_j = sum_i p dy_i (Dao et al., arXiv
  * 2205.14135, appendix B); keys that heads share get the sum over these. dq is [B, T, H, D], dk and dv [B, S,
- * H / n, D]: heads after time, as in the gradient of a [B, T, H D] tensor. Only with mask_gradient ds [B, H,
- * T, S] is a result too, in f32: the mask's gradient before it is summed to the mask's shape. Its own
+ * H / n, D or E]: heads after time, as in the gradient of a [B, T, H D] tensor. Only with mask_gradient ds
+ * [B, H, T, S] is a result too, in f32: the mask's gradient before it is summed to the mask's shape. Its own
  * gradients are in attention_gradient.c. */
 #include "ops/attention/attention.h"
 
 #include <math.h>
 
 static const op_attr attrs[] = {
-    {"causal", ATTR_BOOL, offsetof(attention_attrs, causal)},
-    {"scale", ATTR_REAL, offsetof(attention_attrs, scale)},
-    {"window", ATTR_INT, offsetof(attention_attrs, window), 0, INT64_MAX},
+    ATTENTION_ROWS,
     {"p", ATTR_REAL, offsetof(attention_attrs, p)},
     {"key", ATTR_KEY, offsetof(attention_attrs, key)},
     {"mask_gradient", ATTR_BOOL, offsetof(attention_attrs, mask_gradient)},
@@ -26,7 +25,8 @@ static bool infer(op_call *c) {
     if (!attention_want_qkv(c, BACKWARD_Q) || !attention_want_mask(c, BACKWARD_Q, BACKWARD_MASK))
         return false;
     const tensor_type *q = op_in(c, BACKWARD_Q);
-    tensor_type y = attention_result(q), lse = type_of(dtype_accumulator(q->dtype), 3, q->shape);
+    tensor_type y = attention_result(q, op_in(c, BACKWARD_V)),
+                lse = type_of(dtype_accumulator(q->dtype), 3, q->shape);
     bool adds = attention_adds(c->in, c->n_in, BACKWARD_MASK);
     if (!type_equal(op_in(c, BACKWARD_DY), &y) || !type_equal(op_in(c, BACKWARD_Y), &y) ||
         !type_equal(op_in(c, BACKWARD_LSE), &lse))
@@ -43,7 +43,9 @@ static bool infer(op_call *c) {
     if (!(p >= 0 && p <= 1)) return op_fail(c, WEFT_ARGUMENT, "p %g: a probability is 0 to 1", p);
     c->n_out = ((const attention_attrs *)c->attrs)->mask_gradient ? 4 : 3;
     c->out[0] = y;
-    c->out[1] = c->out[2] = attention_result(op_in(c, BACKWARD_K));
+    c->out[0].shape[3] = q->shape[3];
+    c->out[1] = attention_result(op_in(c, BACKWARD_K), q);
+    c->out[2] = attention_result(op_in(c, BACKWARD_K), op_in(c, BACKWARD_V));
     c->out[3] = attention_scores(q, op_in(c, BACKWARD_K));
     return true;
 }
@@ -51,23 +53,24 @@ static bool infer(op_call *c) {
 /* ---- reference ---- */
 
 typedef struct head_pair {
-    double p, ds; /* weight of key j for query i, after dropout, and the gradient of its score */
+    double p, ds,
+        dr; /* weight of key j for query i, after dropout; gradients of its score, and of q . k scale */
 } head_pair;
 
 /* row = [b, h, i]. The reference computes it again for every use. */
 static head_pair pair_of(const kernel_call *c, const score_view *s, const int64_t *row, int64_t j) {
     int64_t b = row[0], h = row[1], i = row[2];
-    double score = score_at(s, row, j), dp = 0, delta = 0;
-    if (score == -INFINITY) return (head_pair){0, 0};
-    for (int64_t d = 0; d < s->q->type.shape[3]; d++) {
+    double slope, score = score_at(s, row, j, &slope), dp = 0, delta = 0;
+    if (score == -INFINITY) return (head_pair){0};
+    for (int64_t d = 0; d < c->in[BACKWARD_V].type.shape[3]; d++) {
         double dy = element_get(&c->in[BACKWARD_DY], (int64_t[]){b, i, h, d});
         dp += dy * element_get(&c->in[BACKWARD_V], (int64_t[]){b, h / s->group, j, d});
         delta += dy * element_get(&c->in[BACKWARD_Y], (int64_t[]){b, i, h, d});
     }
     double shift = s->mask && c->n_in > BACKWARD_SHIFT ? element_get(&c->in[BACKWARD_SHIFT], row) : 0;
     double p = exp(score - shift - element_get(&c->in[BACKWARD_LSE], row));
-    double keep = keep_at(s, row, j);
-    return (head_pair){p * keep, p * (dp * keep - delta)};
+    double keep = keep_at(s, row, j), ds = p * (dp * keep - delta);
+    return (head_pair){p * keep, ds, ds * slope};
 }
 
 /* Columns of a result row that are summed together, in double because results may be of a reduced type. */
@@ -79,45 +82,46 @@ static void query_backward(const kernel_call *c, const score_view *s, const int6
     double sum[COLUMNS] = {0};
     if (columns > COLUMNS) columns = COLUMNS;
     for (int64_t j = 0; j < s->k->type.shape[2]; j++) {
-        double ds = pair_of(c, s, row, j).ds;
-        for (int64_t d = 0; d < columns && ds != 0; d++)
-            sum[d] += ds * element_get(s->k, (int64_t[]){row[0], row[1] / s->group, j, first + d});
+        double dr = pair_of(c, s, row, j).dr;
+        for (int64_t d = 0; d < columns && dr != 0; d++)
+            sum[d] += dr * element_get(s->k, (int64_t[]){row[0], row[1] / s->group, j, first + d});
     }
     for (int64_t d = 0; d < columns; d++)
         element_set(&c->out[0], (int64_t[]){row[0], row[2], row[1], first + d}, sum[d] * s->scale);
 }
 
-/* Sets dk and dv of key [b, head, j] in the COLUMNS columns from `first`. */
-static void key_backward(const kernel_call *c, const score_view *s, const int64_t *key, int64_t first) {
-    int64_t columns = s->q->type.shape[3] - first, rows = s->q->type.shape[2];
-    double dk[COLUMNS] = {0}, dv[COLUMNS] = {0};
+/* Sets dk (or dv) of key [b, head, j] in the COLUMNS columns from `first`. */
+static void key_backward(const kernel_call *c, const score_view *s, const int64_t *key, int64_t first,
+                         bool is_v) {
+    int64_t columns = c->out[is_v ? 2 : 1].type.shape[3] - first, rows = s->q->type.shape[2];
+    double sum[COLUMNS] = {0};
     if (columns > COLUMNS) columns = COLUMNS;
     for (int64_t n = 0; n < s->group * rows; n++) {
         int64_t row[3] = {key[0], key[1] * s->group + n / rows, n % rows};
         head_pair pair = pair_of(c, s, row, key[2]);
-        for (int64_t d = 0; d < columns; d++) {
-            dk[d] += pair.ds * element_get(s->q, (int64_t[]){row[0], row[1], row[2], first + d});
-            dv[d] +=
-                pair.p * element_get(&c->in[BACKWARD_DY], (int64_t[]){row[0], row[2], row[1], first + d});
-        }
+        for (int64_t d = 0; d < columns; d++)
+            sum[d] += is_v ? pair.p * element_get(&c->in[BACKWARD_DY],
+                                                  (int64_t[]){row[0], row[2], row[1], first + d})
+                           : pair.dr * element_get(s->q, (int64_t[]){row[0], row[1], row[2], first + d});
     }
-    for (int64_t d = 0; d < columns; d++) {
-        element_set(&c->out[1], (int64_t[]){key[0], key[2], key[1], first + d}, dk[d] * s->scale);
-        element_set(&c->out[2], (int64_t[]){key[0], key[2], key[1], first + d}, dv[d]);
-    }
+    for (int64_t d = 0; d < columns; d++)
+        element_set(&c->out[is_v ? 2 : 1], (int64_t[]){key[0], key[2], key[1], first + d},
+                    is_v ? sum[d] : sum[d] * s->scale);
 }
 
 /* First dq, row by row of queries, then dk and dv, row by row of keys: no result is written twice. */
 static weft_status reference(const kernel_call *c) {
     score_view s = score_view_of(c, BACKWARD_Q, BACKWARD_MASK);
-    int64_t row[3] = {0}, key[3] = {0}, at[4] = {0}, depth = s.q->type.shape[3];
+    int64_t row[3] = {0}, key[3] = {0}, at[4] = {0}, depth = s.q->type.shape[3],
+            width = c->out[2].type.shape[3];
     tensor_type keys = type_of(WEFT_F32, 3, s.k->type.shape);
     do
         for (int64_t first = 0; first < depth; first += COLUMNS) query_backward(c, &s, row, first);
     while (index_next(&c->in[BACKWARD_LSE].type, row));
-    do
-        for (int64_t first = 0; first < depth; first += COLUMNS) key_backward(c, &s, key, first);
-    while (index_next(&keys, key));
+    do {
+        for (int64_t first = 0; first < depth; first += COLUMNS) key_backward(c, &s, key, first, false);
+        for (int64_t first = 0; first < width; first += COLUMNS) key_backward(c, &s, key, first, true);
+    } while (index_next(&keys, key));
     if (c->n_out < 4) return WEFT_OK;
     do element_set(&c->out[3], at, pair_of(c, &s, at, at[3]).ds);
     while (index_next(&c->out[3].type, at));
@@ -174,6 +178,22 @@ const weft_op weft_op_attention_backward = {
              "causal=1 window=50", .low = -1, .high = 1, .no_gradient = true},
             {"f32[1,300,1,4], f32[1,1,300,4], f32[1,1,60,4], f32[1,1,60,4], f32[1,300,1,4], f32[1,1,300]",
              "causal=1 window=100", .low = -1, .high = 1, .no_gradient = true},
+            /* values of another width, softcap, windows on both sides, rows and keys that do not meet */
+            {"f32[2,3,2,7], f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,7], f32[2,3,2,7], f32[2,2,3]", "softcap=1",
+             .out = "f32[2,3,2,4], f32[2,5,2,4], f32[2,5,2,7]", .low = -1, .high = 1},
+            {"f32[1,4,2,3], f32[1,2,4,5], f32[1,2,6,5], f32[1,2,6,3], f32[1,4,2,3], f32[1,2,4], f32[4,6], "
+             "f32[1,2,4]",
+             "window=3 ahead=2 offset=1 softcap=0.5 mask_gradient=1", .low = -1, .high = 1},
+            {"f32[1,7,1,3], f32[1,1,7,3], f32[1,1,4,3], f32[1,1,4,3], f32[1,7,1,3], f32[1,1,7]",
+             "causal=1 offset=-3", .low = -1, .high = 1},
+            {"f32[1,107,2,70], f32[1,2,107,20], f32[1,1,130,20], f32[1,1,130,70], f32[1,107,2,70], "
+             "f32[1,2,107]",
+             "ahead=20 window=30 offset=13 softcap=1", .low = -1, .high = 1, .no_gradient = true},
+            {"f32[1,107,2,20], f32[1,2,107,70], f32[1,1,90,70], f32[1,1,90,20], f32[1,107,2,20], "
+             "f32[1,2,107], "
+             "f32[107,90], f32[1,2,107]",
+             "causal=1 offset=-60 window=20 softcap=2 mask_gradient=1", .low = -1, .high = 1,
+             .no_gradient = true},
             /* dropout */
             {"f32[2,3,4,4], f32[2,4,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[2,3,4,4], f32[2,4,3]",
              "p=0.5 key=0x7", .low = -1, .high = 1},

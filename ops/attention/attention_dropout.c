@@ -6,9 +6,7 @@
 #include "ops/attention/attention.h"
 
 static const op_attr attrs[] = {
-    {"causal", ATTR_BOOL, offsetof(attention_attrs, causal)},
-    {"scale", ATTR_REAL, offsetof(attention_attrs, scale)},
-    {"window", ATTR_INT, offsetof(attention_attrs, window), 0, INT64_MAX},
+    ATTENTION_ROWS,
     {"p", ATTR_REAL, offsetof(attention_attrs, p)},
     {"key", ATTR_KEY, offsetof(attention_attrs, key)},
     {0},
@@ -42,11 +40,13 @@ const weft_op weft_op_attention_dropout = {
              .out = "f32[1,3,4,4], f32[1,4,3], f32[1,4,3]"},
             {"f32[2,1,7,3], f32[2,1,7,3], f32[2,1,7,3], bool[2,1,1,7]", "causal=1 window=4 p=0.125 key=0x9"},
             {"f32[2,1,3,3], f32[2,1,4,3], f32[2,1,4,3]", "p=1 key=0x9"},
+            {"f32[2,1,4,3], f32[2,1,6,3], f32[2,1,6,2]",
+             "window=3 ahead=2 offset=1 softcap=1 p=0.125 key=0x9"},
             /* more than one block of queries, more words than are made at a time */
             {"f32[1,2,107,9], f32[1,2,301,9], f32[1,2,301,9]", "p=0.1 key=0xa", .no_gradient = true},
             {"f32[1,4,61,9], f32[1,2,70,9], f32[1,2,70,9], bool[61,70]", "causal=1 window=30 p=0.3 key=0xb",
              .no_gradient = true},
             {"f32[2,2,4,3], f32[2,2,5,3], f32[2,2,5,3]", "p=1.5", .error = "above 0 and at most 1"},
-            {"f32[2,2,4,3], f32[2,2,5,3], f32[2,2,5,4]", "p=0.5", .error = "k and v [B, H, S, D]"},
+            {"f32[2,2,4,3], f32[2,2,5,3], f32[2,2,4,3]", "p=0.5", .error = "k [B, H, S, D], v [B, H, S, E]"},
             {0}},
 };

@@ -1,12 +1,14 @@
 /* attention_gradient.c - the gradients of attention_backward, and attention's by its lse. They use public
  * builders, so they have gradients, too; in f32 or f64; the T x S scores are stored here.
  *
- * attention_backward computes from p = e^(s - shift - lse), dp = dy v^T and delta = dy . y
- *     ds = p (dp - delta)      dq = scale ds k      dk = scale ds^T q      dv = p^T dy
+ * attention_backward computes from r = scale q k^T, s = f(r) + mask (f is softcap's or f(r) = r), p = e^(s -
+ * shift - lse), dp = dy v^T and delta = dy . y
+ *     ds = p (dp - delta)      dr = ds f'      dq = scale dr k      dk = scale dr^T q      dv = p^T dy
  * For a loss whose gradients by dq, dk, dv and ds are a, b, c and e, let
- *     w = scale (a k^T + q b^T) + e      u = dp' w + dy c^T, dp' = dp - delta      g = p w      z = p u
+ *     x = scale (a k^T + q b^T)      w = x f' + e      u = dp' w + dy c^T, dp' = dp - delta      g = p w
+ *     z = p u      o = z f' + x ds f''
  * Its gradients are
- *     by dy: g v + p c - sum(g) y      by q: scale (z k + ds b)      by k: scale (z^T q + ds^T a)
+ *     by dy: g v + p c - sum(g) y      by q: scale (o k + dr b)      by k: scale (o^T q + dr^T a)
  *     by v: g^T dy      by y: -sum(g) dy      by lse: -sum(z)      by the mask: z
  * with sums over the keys of a row. With dropout it is dp and the p of dv that are multiplied by what it
  * keeps, so also dy c^T, and g and p in the gradients by dy and v.
@@ -68,31 +70,52 @@ static weft_value *beside(weft_value *v) {
     return weft_unsqueeze(v, 3);
 }
 
-/* bool [T, S]: true where row i sees key j, whatever the mask. NULL: it sees all. */
-static weft_value *seen_of(weft_graph *g, const attention_attrs *a, int64_t rows, int64_t keys) {
-    if (!a->causal) return NULL;
-    int64_t window = a->window && a->window < rows ? a->window : rows;
+/* from, from + 1, ... as a column of so many rows. */
+static weft_value *column_from(weft_graph *g, int64_t from, int64_t rows) {
     const int64_t column[] = {rows, 1};
-    weft_value *j = weft_arange(g, WEFT_I64, 0, (double)keys, 1);
-    weft_value *i = weft_reshape(weft_arange(g, WEFT_I64, 0, (double)rows, 1), 2, column);
-    weft_value *before =
-        weft_reshape(weft_arange(g, WEFT_I64, (double)-window, (double)(rows - window), 1), 2, column);
-    weft_value *is_past = weft_greater_equal(i, j);
-    return weft_logical_and(is_past, weft_greater(j, before));
+    return weft_reshape(weft_arange(g, WEFT_I64, (double)from, (double)(from + rows), 1), 2, column);
 }
 
-/* The probabilities p [B, H, T, S]. -1e30 has a power of 0 and no infinity that derivatives would meet. */
-static weft_value *probabilities(const attention_attrs *a, weft_value *q, weft_value *k, weft_value *mask,
-                                 weft_value *lse, weft_value *shift, double scale) {
+/* bool [T, S]: true where row i sees key j, whatever the mask. NULL: it sees all. */
+static weft_value *seen_of(weft_graph *g, const attention_attrs *a, int64_t rows, int64_t keys) {
+    weft_value *seen = NULL, *j = weft_arange(g, WEFT_I64, 0, (double)keys, 1);
+    int64_t ahead = a->causal ? 1 : a->ahead;
+    /* only where the first row does not see the last key, or the last row the first */
+    if (ahead && ahead < keys - a->offset) seen = weft_less(j, column_from(g, a->offset + ahead, rows));
+    if (!a->window || a->window > a->offset + rows - 1) return seen;
+    weft_value *past = weft_greater(j, column_from(g, a->offset - a->window, rows));
+    return seen ? weft_logical_and(seen, past) : past;
+}
+
+/* t = tanh(r / softcap), NULL without it, and the probabilities p, both [B, H, T, S]. */
+typedef struct scores {
+    weft_value *t, *p;
+    double cap;
+} scores;
+
+/* -1e30 has a power of 0 and no infinity that derivatives would meet. */
+static scores scores_of(const attention_attrs *a, weft_value *q, weft_value *k, weft_value *mask,
+                        weft_value *lse, weft_value *shift, double scale) {
     weft_graph *g = q->node->graph;
+    scores all = {.cap = a->softcap};
     weft_value *s = weft_scale(weft_matmul(q, k, false, true), scale);
     weft_value *seen = seen_of(g, a, q->type.shape[2], k->type.shape[2]);
     bool is_bool = mask && mask->type.dtype == WEFT_BOOL;
+    if (all.cap > 0) {
+        all.t = weft_tanh(weft_scale(s, 1 / all.cap));
+        s = weft_scale(all.t, all.cap);
+    }
     if (mask && !is_bool) s = weft_add(s, weft_cast(mask, q->type.dtype));
     if (is_bool) seen = seen ? weft_logical_and(seen, mask) : mask;
     if (shift) s = weft_sub(s, beside(shift));
     s = weft_sub(s, beside(lse));
-    return weft_exp(seen ? weft_where(seen, s, weft_constant(g, s->type.dtype, 0, NULL, -1e30)) : s);
+    all.p = weft_exp(seen ? weft_where(seen, s, weft_constant(g, s->type.dtype, 0, NULL, -1e30)) : s);
+    return all;
+}
+
+/* v f', f' = 1 - t^2. */
+static weft_value *by_slope(const scores *s, weft_value *v) {
+    return v && s->t ? weft_sub(v, weft_mul(v, weft_square(s->t))) : v;
 }
 
 /* What dropout multiplies the weights of p [B, H, T, S] by, from the words that the kernels take. NULL: it
@@ -131,24 +154,26 @@ void attention_backward_gradient(weft_node *n, weft_value *const *dout, const bo
     weft_value *a = as_wide(swapped(dout[0])), *b = repeated(as_wide(swapped(dout[1])), group);
     weft_value *c = repeated(as_wide(swapped(dout[2])), group), *e = attrs->mask_gradient ? dout[3] : NULL;
 
-    weft_value *p = probabilities(attrs, q, k, mask, lse, shift, scale);
-    weft_value *kept = kept_of(attrs, p), *dp = dropped(weft_matmul(dy, v, false, true), kept);
+    scores all = scores_of(attrs, q, k, mask, lse, shift, scale);
+    weft_value *p = all.p, *kept = kept_of(attrs, p), *dp = dropped(weft_matmul(dy, v, false, true), kept);
     dp = weft_sub(dp, row_sum(weft_mul(dy, y)));
-    weft_value *ds = weft_mul(p, dp);
-    weft_value *w = plus_product(product(a, k, false, true), q, b, false, true);
-    w = sum_of(scaled(w, scale), e);
+    weft_value *ds = weft_mul(p, dp), *dr = by_slope(&all, ds);
+    weft_value *x = scaled(plus_product(product(a, k, false, true), q, b, false, true), scale);
+    weft_value *w = sum_of(by_slope(&all, x), e);
     weft_value *g = w ? weft_mul(p, w) : NULL, *r = g ? row_sum(g) : NULL;
     weft_value *u = w ? weft_mul(dp, w) : NULL;
     u = sum_of(u, dropped(product(dy, c, false, true), kept));
-    weft_value *z = weft_mul(p, u);
+    weft_value *z = weft_mul(p, u), *o = by_slope(&all, z);
+    /* f'' = -2 t f' / softcap */
+    if (all.t && x) o = weft_add(o, scaled(weft_mul(weft_mul(x, dr), all.t), -2 / all.cap));
 
     weft_value *by[BACKWARD_SHIFT + 1] = {0};
     g = dropped(g, kept);
     p = dropped(p, kept);
     by[BACKWARD_DY] = swapped(plus_product(product(g, v, false, false), p, c, false, false));
     if (r) by[BACKWARD_DY] = weft_sub(by[BACKWARD_DY], swapped(weft_mul(r, y)));
-    weft_value *dq = plus_product(weft_matmul(z, k, false, false), ds, b, false, false);
-    weft_value *dk = plus_product(weft_matmul(z, q, true, false), ds, a, true, false);
+    weft_value *dq = plus_product(weft_matmul(o, k, false, false), dr, b, false, false);
+    weft_value *dk = plus_product(weft_matmul(o, q, true, false), dr, a, true, false);
     by[BACKWARD_Q] = weft_scale(dq, scale);
     by[BACKWARD_K] = gathered(weft_scale(dk, scale), group);
     by[BACKWARD_V] = gathered(product(g, dy, true, false), group);
@@ -168,10 +193,10 @@ void attention_lse_gradient(weft_node *n, weft_value *dlse, const bool *wanted, 
     int64_t group = n->in[ATTENTION_Q]->type.shape[1] / n->in[ATTENTION_K]->type.shape[1];
     weft_value *mask = n->n_in > ATTENTION_MASK ? n->in[ATTENTION_MASK] : NULL;
     weft_value *q = as_wide(n->in[ATTENTION_Q]), *k = repeated(as_wide(n->in[ATTENTION_K]), group);
-    weft_value *p = probabilities(attrs, q, k, mask, &n->out[1], n->n_out == 3 ? &n->out[2] : NULL, scale);
-    weft_value *z = weft_mul(p, beside(dlse)), *by[ATTENTION_MASK + 1] = {0};
-    by[ATTENTION_Q] = weft_scale(weft_matmul(z, k, false, false), scale);
-    by[ATTENTION_K] = gathered(weft_scale(weft_matmul(z, q, true, false), scale), group);
+    scores all = scores_of(attrs, q, k, mask, &n->out[1], n->n_out == 3 ? &n->out[2] : NULL, scale);
+    weft_value *z = weft_mul(all.p, beside(dlse)), *o = by_slope(&all, z), *by[ATTENTION_MASK + 1] = {0};
+    by[ATTENTION_Q] = weft_scale(weft_matmul(o, k, false, false), scale);
+    by[ATTENTION_K] = gathered(weft_scale(weft_matmul(o, q, true, false), scale), group);
     if (n->n_out == 3) by[ATTENTION_MASK] = sum_to(z, mask);
     for (int i = 0; i < n->n_in; i++)
         if (wanted[i]) din[i] = sum_of(din[i], as_gradient(by[i], n->in[i]));

@@ -3,14 +3,19 @@
  * weft_window and weft_pool is the line's, and the others are 0. */
 #include "ops/image/lines.h"
 
+#include "ops/shape/lengths.h"
+
 weft_value *line_as_image(weft_value *x) {
-    const int64_t *s = x->type.shape;
-    return weft_reshape(x, 4, (int64_t[]){-1, s[1], 1, s[2]});
+    lengths l = lengths_of(x);
+    lengths_insert(&l, 2, 1);
+    return reshape_lengths(x, &l);
 }
 
 weft_value *image_as_line(weft_value *x) {
     if (!x) return NULL;
-    return weft_reshape(x, 3, (int64_t[]){-1, x->type.shape[1], x->type.shape[3]});
+    lengths l = lengths_of(x);
+    lengths_remove(&l, 2);
+    return reshape_lengths(x, &l);
 }
 
 /* Records which rule x, or another operand of that shape, breaks. */
@@ -45,7 +50,6 @@ static weft_value *convolve(const char *name, convolution *op, weft_value *x, we
     if (!line_fits(name, "x", x, "[N, C, L]") || !line_fits(name, "the weight", w, form) ||
         !one_number(name, x, lines == 4))
         return NULL;
-    /* The weight's axis 0 is not a batch, but as free to be left open. */
     x = line_as_image(x);
     w = x ? line_as_image(w) : NULL;
     return w ? image_as_line(op(x, w, b, &turned)) : NULL;

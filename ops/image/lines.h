@@ -4,7 +4,7 @@
 
 #include "ops/kit/op_kit.h"
 
-/* x [A, B, L] as [A, B, 1, L]. Axis 0 may be the batch. */
+/* x [A, B, L] as [A, B, 1, L]. */
 weft_value *line_as_image(weft_value *x);
 /* x [A, B, 1, L] as [A, B, L]; NULL is passed through. */
 weft_value *image_as_line(weft_value *x);

@@ -5,32 +5,38 @@
  * Channels-last a volume is each of these in the same memory: nothing is copied in between. Among equal
  * maxima the first by depth, row, column wins, and of NaNs the last, as in PyTorch: planes come first for
  * that. */
-#include "ops/kit/op_kit.h"
+#include "ops/image/volumes.h"
 
 static const int64_t swap[] = {0, 2, 1, 3, 4};
 
-/* x [N, C, D, H, W] as images [N D, C, H, W]. Axis 0 may be the batch. */
-static weft_value *planes_of(weft_value *x) {
-    const int64_t *s = x->type.shape;
-    int64_t shape[] = {-1, s[1], s[3], s[4]};
+weft_value *volume_planes(weft_value *x, lengths *whole) {
     x = weft_permute(x, swap);
-    return weft_reshape(x, 4, shape);
+    if (!x) return NULL;
+    lengths l = *whole = lengths_of(x);
+    lengths_merge(&l, 0, 2);
+    return reshape_lengths(x, &l);
 }
 
-/* x [N D, C, h, w] as images [N, C, D, h w]. */
-static weft_value *depths_of(weft_value *x, int64_t depth) {
+weft_value *volume_depths(weft_value *x, lengths *whole) {
     if (!x) return NULL;
-    const int64_t *s = x->type.shape;
-    int64_t shape[] = {-1, depth, s[1], s[2] * s[3]};
-    x = weft_reshape(x, 4, shape);
-    return weft_permute(x, swap);
+    lengths l = *whole, now = lengths_of(x);
+    for (int i = 2; i < 5; i++) {
+        l.here[i] = now.here[i - 1];
+        l.there[i] = now.there[i - 1];
+    }
+    *whole = l;
+    lengths_merge(&l, 3, 5);
+    return weft_permute(reshape_lengths(x, &l), swap);
 }
 
-/* x [N, C, d, h w] as a volume [N, C, d, h, w]. */
-static weft_value *volume_of(weft_value *x, int64_t width) {
+weft_value *volume_again(weft_value *x, const lengths *whole) {
     if (!x) return NULL;
-    const int64_t *s = x->type.shape;
-    return weft_reshape(x, 5, (int64_t[]){-1, s[1], s[2], s[3] / width, width});
+    lengths l = lengths_of(x);
+    lengths_insert(&l, 4, whole->here[4]);
+    l.there[4] = whole->there[4];
+    l.here[3] = whole->here[3];
+    l.there[3] = whole->there[3];
+    return reshape_lengths(x, &l);
 }
 
 static bool volume_fits(const char *name, const weft_value *x) {
@@ -94,15 +100,13 @@ static weft_value *pool_volume(const char *name, weft_value *(*op)(weft_value *,
                                weft_value *x, const weft_pool *pool) {
     weft_pool plane, depth;
     if (!x) return op(x, NULL);
-    int64_t length = x->type.ndim == 5 ? x->type.shape[2] : 0;
+    lengths shape;
     const weft_pool none = {.divisor = 0}, *whole = pool ? pool : &none;
     parts_of(whole, &plane, &depth);
-    x = volume_fits(name, x) && window_fits(name, x, whole) ? planes_of(x) : NULL;
-    if (x) x = op(x, &plane);
-    int64_t width = x ? x->type.shape[3] : 1;
-    x = depths_of(x, length);
+    x = volume_fits(name, x) && window_fits(name, x, whole) ? volume_planes(x, &shape) : NULL;
+    if (x) x = volume_depths(op(x, &plane), &shape);
     if (x && !is_flat(&depth)) x = op(x, &depth);
-    return volume_of(x, width);
+    return volume_again(x, &shape);
 }
 
 weft_value *weft_max_pool3d(weft_value *x, const weft_pool *pool) {
@@ -122,11 +126,11 @@ static weft_value *pool_parts(const char *name, weft_value *(*op)(weft_value *, 
     if (size[0] < 1 || size[1] < 1 || size[2] < 1)
         return value_fail(x, WEFT_ARGUMENT, "%s: a size of %lld x %lld x %lld: each at least 1", name,
                           (long long)size[0], (long long)size[1], (long long)size[2]);
-    int64_t depth = x->type.shape[2];
-    x = planes_of(x);
-    x = depths_of(x ? op(x, size[1], size[2]) : NULL, depth);
+    lengths shape;
+    x = volume_planes(x, &shape);
+    x = volume_depths(x ? op(x, size[1], size[2]) : NULL, &shape);
     if (x) x = op(x, size[0], x->type.shape[3]);
-    return volume_of(x, size[2]);
+    return volume_again(x, &shape);
 }
 
 weft_value *weft_adaptive_avg_pool3d(weft_value *x, int64_t depth, int64_t height, int64_t width) {

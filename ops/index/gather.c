@@ -73,8 +73,7 @@ weft_value *weft_take_along_axis(weft_value *x, weft_value *ids, int axis) {
     return op_value(&weft_op_gather, 2, (weft_value *[]){x, ids}, &(index_attrs){axis, true});
 }
 
-/* ids [n], or one id, as ids [1, n, 1, 1] that broadcast to the shape of x. NULL after an error. */
-static weft_value *ids_along(const char *name, weft_value *x, int64_t axis, weft_value *ids) {
+weft_value *index_ids_along(const char *name, weft_value *x, int64_t axis, weft_value *ids) {
     int64_t shape[WEFT_MAX_NDIM];
     if (!axis_resolve(&axis, x->type.ndim))
         return value_fail(x, WEFT_SHAPE, "%s: %s has no axis %lld", name, TYPE(&x->type), (long long)axis);
@@ -86,13 +85,13 @@ static weft_value *ids_along(const char *name, weft_value *x, int64_t axis, weft
 
 weft_value *weft_index_select(weft_value *x, int axis, weft_value *ids) {
     if (!x || !ids) return weft_gather(x, axis, ids);
-    ids = ids_along("index_select", x, axis, ids);
+    ids = index_ids_along("index_select", x, axis, ids);
     return ids ? weft_take_along_axis(x, ids, axis) : NULL;
 }
 
 weft_value *weft_index_add(weft_value *x, int axis, weft_value *ids, weft_value *src) {
     if (!x || !ids || !src) return weft_scatter_add(x, axis, ids, src);
-    ids = ids_along("index_add", x, axis, ids);
+    ids = index_ids_along("index_add", x, axis, ids);
     if (!ids) return NULL;
     return op_value(&weft_op_scatter_add, 3, (weft_value *[]){x, ids, src}, &(index_attrs){axis, true});
 }

@@ -6,12 +6,29 @@
 
 #include "ops/kit/op_kit.h"
 
+#include <math.h>
+
 typedef struct index_attrs {
     int64_t axis;
     /* outside `axis` x and ids broadcast; else the axes of ids are at most as long as those of x */
     bool broadcast;
 } index_attrs;
 extern const op_attr index_attr_table[];
+
+/* How scatter_reduce joins two elements. */
+typedef enum scatter_kind { SCATTER_PROD, SCATTER_AMAX, SCATTER_AMIN } scatter_kind;
+typedef struct scatter_reduce_attrs {
+    index_attrs at;
+    int64_t join; /* scatter_kind */
+    bool fresh;   /* without x's element where ids name a place */
+} scatter_reduce_attrs;
+double scatter_join(int64_t kind, double a, double b);
+int64_t scatter_join_int(int64_t kind, int64_t a, int64_t b);
+/* What joined to an element leaves it as it is. */
+static inline double scatter_neutral(int64_t kind) {
+    return kind == SCATTER_PROD ? 1 : kind == SCATTER_AMAX ? -INFINITY : INFINITY;
+}
+int64_t scatter_neutral_int(int64_t kind, weft_dtype dtype);
 
 /* The elements that a run goes over. */
 typedef struct index_loop {
@@ -40,6 +57,10 @@ void index_place(const index_loop *loop, const tensor *t, const int64_t *at, int
 /* Of x or y: along the axis it is the id. */
 void index_target(const index_loop *loop, const tensor *ids, const tensor *t, const int64_t *at,
                   int64_t *place);
+
+/* ---- for builders ---- */
+/* ids [n], or one id, as ids [1, n, 1, 1] that broadcast to the shape of x. NULL after an error. */
+weft_value *index_ids_along(const char *name, weft_value *x, int64_t axis, weft_value *ids);
 
 /* ---- for gradients ---- */
 /* Zeros of x's element type, and of its shape after broadcasting, without memory of their own. */

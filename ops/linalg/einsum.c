@@ -4,14 +4,14 @@
  * letter that an operand has twice means its diagonal. Without "->" the result has the axes of "...", then
  * those that stand once, capitals first.
  *
- * The batch is often axis 0 of an operand. Reshapes take the length of such an axis from the others (-1), the
- * first operand's before the second's, so that a model keeps its meaning at another batch. */
-#include "ops/kit/op_kit.h"
+ * Reshapes leave the lengths open that follow the batch (lengths.h), so that a model keeps its meaning at
+ * another one. Where no operand is known to follow it, that is the first operand's axis 0. */
+#include "ops/shape/lengths.h"
 
 #include <string.h>
 
 /* Labels: a capital, a small letter, or one of the axes of "...", counted from the last. */
-enum { SMALL = 26, DOTS = 52, LABELS = DOTS + WEFT_MAX_NDIM, NEVER = LABELS };
+enum { SMALL = 26, DOTS = 52, LABELS = DOTS + WEFT_MAX_NDIM };
 
 typedef struct term {
     weft_value *v;
@@ -22,9 +22,9 @@ typedef struct term {
 typedef struct einsum {
     const char *equation;
     weft_graph *g;
-    int64_t size[LABELS]; /* 0: no operand has the label */
-    int open[LABELS];     /* the first operand whose axis 0 it is, or NEVER */
-    int dots;             /* the most axes that "..." stands for */
+    int64_t size[LABELS];  /* 0: no operand has the label */
+    int64_t there[LABELS]; /* at another batch */
+    int dots;              /* the most axes that "..." stands for */
     bool is_wanted[LABELS];
     int later[LABELS]; /* in how many of the operands that are still to be joined it is */
 } einsum;
@@ -75,6 +75,15 @@ static bool read_term(einsum *e, const char **at, term *t, int dots) {
     return true;
 }
 
+/* The lengths of the operand's labels at another batch. */
+static void note_twin(einsum *e, const term *t) {
+    const tensor_type *twin = value_twin(t->v);
+    for (int i = 0; i < t->n; i++) {
+        int64_t length = (twin ? twin : &t->v->type)->shape[i], *there = &e->there[t->label[i]];
+        if (length > *there) *there = length;
+    }
+}
+
 /* The lengths of the operand's labels; an axis of length 1 broadcasts. */
 static bool note_sizes(einsum *e, const term *t, int operand) {
     if (t->n != t->v->type.ndim)
@@ -91,7 +100,7 @@ static bool note_sizes(einsum *e, const term *t, int operand) {
                 SHOW(e->equation), i, operand, TYPE(&t->v->type), (long long)length, (long long)*size);
         if (length > *size) *size = length;
     }
-    if (t->n && e->open[t->label[0]] == NEVER) e->open[t->label[0]] = operand;
+    note_twin(e, t);
     return true;
 }
 
@@ -108,6 +117,13 @@ static bool read_operands(einsum *e, const char **at, int n, weft_value *const *
                               SHOW(e->equation), n);
     }
     return true;
+}
+
+/* Leaves the first operand's axis 0 open where nothing is known to follow the batch. */
+static void choose_open(einsum *e, const term *first) {
+    for (int i = 0; i < LABELS; i++)
+        if (e->there[i] != e->size[i]) return;
+    if (first->n) e->there[first->label[0]] *= 2;
 }
 
 /* The labels that stand once in the equation, sorted. */
@@ -185,17 +201,20 @@ static void move_last(int n, int *order, int axis) {
  * rows of d + 1, in whose first column the diagonal stands. */
 static void diagonal(const einsum *e, term *t, int i, int k) {
     int order[WEFT_MAX_NDIM] = {0, 1, 2, 3, 4, 5, 6, 7};
-    int64_t d = e->size[t->label[i]], shape[WEFT_MAX_NDIM];
+    int64_t d = e->size[t->label[i]];
     move_last(t->n, order, i);
     move_last(t->n, order, k);
     permute(e, t, order);
     int rest = t->n - 2;
-    for (int a = 0; a < rest; a++) shape[a] = a ? t->v->type.shape[a] : -1;
-    shape[rest] = d * d;
-    t->v = weft_pad(weft_reshape(t->v, rest + 1, shape), rest, 0, d);
-    shape[rest] = d;
-    shape[rest + 1] = d + 1;
-    t->v = t->v ? weft_reshape(t->v, rest + 2, shape) : NULL;
+    t->v = fixed_axis(t->v, rest); /* d zeros are d at any batch */
+    if (!t->v) return;
+    lengths whole = lengths_of(t->v);
+    lengths_merge(&whole, rest, rest + 2);
+    t->v = weft_pad(reshape_lengths(t->v, &whole), rest, 0, d);
+    lengths_remove(&whole, rest);
+    lengths_insert(&whole, rest, d + 1);
+    lengths_insert(&whole, rest, d);
+    t->v = reshape_lengths(t->v, &whole);
     t->v = t->v ? weft_slice(t->v, rest + 1, 0, 1) : NULL;
     t->v = t->v ? weft_squeeze(t->v, rest + 1) : NULL;
     t->n--;
@@ -243,35 +262,30 @@ static split split_of(const einsum *e, const term *a, const term *b) {
     return s;
 }
 
-/* The shape whose axis i is the product of the labels of groups[i]; the axis that has the label which is open
- * first becomes -1. */
-static void shape_of(const einsum *e, int n, const term *groups, int64_t *shape) {
-    int first = NEVER, open = -1;
+/* The shape whose axis i is the product of the labels of groups[i]. */
+static lengths shape_of(const einsum *e, int n, const term *groups) {
+    lengths l = {.n = n};
     for (int i = 0; i < n; i++) {
-        shape[i] = 1;
+        l.here[i] = l.there[i] = 1;
         for (int k = 0; k < groups[i].n; k++) {
-            int label = groups[i].label[k];
-            shape[i] *= e->size[label];
-            if (e->open[label] >= first) continue;
-            first = e->open[label];
-            open = i;
+            l.here[i] *= e->size[groups[i].label[k]];
+            l.there[i] *= e->there[groups[i].label[k]];
         }
     }
-    if (open >= 0) shape[open] = -1;
+    return l;
 }
 
 /* t with its axes in the order of the groups, each of which becomes one axis. */
 static weft_value *grouped(const einsum *e, term *t, int n, const term *groups) {
     int order[WEFT_MAX_NDIM], at = 0;
-    int64_t shape[WEFT_MAX_NDIM];
     bool is_same = n == t->n;
     for (int i = 0; i < n; i++) {
         is_same &= groups[i].n == 1;
         for (int k = 0; k < groups[i].n; k++) order[at++] = position(t, groups[i].label[k]);
     }
     permute(e, t, order);
-    shape_of(e, n, groups, shape);
-    return is_same || !t->v ? t->v : weft_reshape(t->v, n, shape);
+    lengths shape = shape_of(e, n, groups);
+    return is_same ? t->v : reshape_lengths(t->v, &shape);
 }
 
 /* Labels one by one, as groups. */
@@ -314,11 +328,10 @@ static weft_value *contracted(const einsum *e, term *a, term *b, const split *s)
     weft_value *y = x ? grouped(e, b, n + 2, groups) : NULL;
     weft_value *v = y ? weft_matmul(x, y, flip_a, flip_b) : NULL;
     if (s->left.n == 1 && s->right.n == 1) return v;
-    int64_t shape[3 * WEFT_MAX_NDIM];
     n += singles(&s->left, groups + n);
     n += singles(&s->right, groups + n);
-    shape_of(e, n, groups, shape);
-    return weft_reshape(v, n, shape);
+    lengths shape = shape_of(e, n, groups);
+    return reshape_lengths(v, &shape);
 }
 
 /* a becomes the product of both. */
@@ -383,12 +396,11 @@ weft_value *weft_einsum(const char *equation, int n, weft_value *const *operands
                 "einsum: operand %d is %s, the first %s: all have one floating-point type (weft_cast)", i,
                 TYPE(&operands[i]->type), TYPE(&first->type));
     }
-    for (int i = 0; i < LABELS; i++) e.open[i] = NEVER;
     term *terms = arena_new_array(&m->arena, (size_t)n, sizeof *terms), result = {0};
     if (!terms) return model_fail(m, e.g, WEFT_MEMORY, "einsum: out of memory");
     const char *at = e.equation;
-    if (!read_operands(&e, &at, n, operands, terms) || !read_result(&e, at, n, terms, &result) ||
-        !join_all(&e, n, terms))
-        return NULL;
+    if (!read_operands(&e, &at, n, operands, terms)) return NULL;
+    choose_open(&e, &terms[0]);
+    if (!read_result(&e, at, n, terms, &result) || !join_all(&e, n, terms)) return NULL;
     return finish(&e, &terms[0], &result);
 }

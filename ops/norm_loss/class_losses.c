@@ -11,8 +11,7 @@
 /* Logits [N, C, ...] and their targets as rows: x [R, C], target [R]. */
 typedef struct class_rows {
     weft_value *x, *target;
-    int ndim; /* of the shape of the targets, in which losses of rows come back; 0: as they are */
-    int64_t shape[WEFT_MAX_NDIM];
+    lengths shape; /* of the targets, in which losses of rows come back; no axes: as they are */
 } class_rows;
 
 static bool targets_fit(const char *loss, const weft_value *x, const weft_value *target) {
@@ -27,16 +26,17 @@ static bool targets_fit(const char *loss, const weft_value *x, const weft_value 
 
 /* Moves the classes to the end, and merges all other axes. */
 static bool rows_of(class_rows *r, weft_value *x, weft_value *target) {
-    int64_t order[WEFT_MAX_NDIM] = {0}, flat[] = {-1, x->type.shape[1]};
+    int64_t order[WEFT_MAX_NDIM] = {0}, flat[] = {-1};
     *r = (class_rows){.x = x, .target = target};
     if (x->type.ndim == 2) return true;
-    r->ndim = target->type.ndim;
-    for (int i = 0; i < r->ndim; i++) {
-        r->shape[i] = i ? target->type.shape[i] : -1;
-        order[i] = i ? i + 1 : 0;
-    }
-    order[r->ndim] = 1;
-    r->x = weft_reshape(weft_permute(x, order), 2, flat);
+    r->shape = lengths_of(target);
+    for (int i = 1; i < r->shape.n; i++) order[i] = i + 1;
+    order[r->shape.n] = 1;
+    x = weft_permute(x, order);
+    if (!x) return false;
+    lengths rows = lengths_of(x);
+    lengths_merge(&rows, 0, r->shape.n);
+    r->x = reshape_lengths(x, &rows);
     r->target = weft_reshape(target, 1, flat);
     return r->x && r->target;
 }
@@ -96,7 +96,7 @@ static weft_value *smooth_rows(const class_rows *r, weft_value *lse, weft_value 
 /* Losses of rows become the result; a mean divides by what the rows count, in all. */
 static weft_value *rows_reduce(const class_rows *r, const weft_loss *o, weft_value *loss,
                                weft_value *weights) {
-    if (o->reduction == WEFT_LOSS_NONE) return r->ndim ? weft_reshape(loss, r->ndim, r->shape) : loss;
+    if (o->reduction == WEFT_LOSS_NONE) return r->shape.n ? reshape_lengths(loss, &r->shape) : loss;
     if (o->reduction == WEFT_LOSS_SUM) return weft_sum(loss, 0, NULL, false);
     weft_value *sum = weft_sum(loss, 0, NULL, false), *whole = weft_sum(weights, 0, NULL, false);
     return weft_div(sum, whole);
@@ -124,7 +124,7 @@ static weft_value *index_targets(weft_value *x, weft_value *target, const weft_l
     weft_node *n = node_new(x->node->graph, &weft_op_cross_entropy, 2, in, &a);
     if (!n) return NULL;
     weft_value *loss = &n->out[0];
-    if (is_plain) return r.ndim && a.reduction == LOSS_NONE ? weft_reshape(loss, r.ndim, r.shape) : loss;
+    if (is_plain) return r.shape.n && a.reduction == LOSS_NONE ? reshape_lengths(loss, &r.shape) : loss;
     weft_value *counts = counted(r.target, a.ignore_index);
     weft_value *weights = row_weights(&r, o->weight, counts);
     if (o->weight) loss = weft_mul(loss, weights);

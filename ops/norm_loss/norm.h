@@ -3,7 +3,7 @@
 #ifndef WEFT_OPS_NORM_LOSS_NORM_H
 #define WEFT_OPS_NORM_LOSS_NORM_H
 
-#include "ops/kit/op_kit.h"
+#include "ops/shape/lengths.h"
 
 typedef struct softmax_attrs { /* softmax and log_softmax */
     int64_t axis;
@@ -59,8 +59,7 @@ weft_status norm_rows_backward(const kernel_call *c);
  * where they are 0, as many as the weight has. */
 typedef struct norm_rows {
     weft_value *x, *w, *b;
-    int ndim; /* of `shape`, in which the result comes back; 0: as it is */
-    int64_t shape[WEFT_MAX_NDIM];
+    lengths shape; /* in which the result comes back; no axes: as it is */
 } norm_rows;
 /* False after recording the error. */
 bool norm_rows_of(norm_rows *rows, const char *norm, weft_value *x, int axes, weft_value *w, weft_value *b);

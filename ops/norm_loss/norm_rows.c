@@ -4,15 +4,6 @@
  * view, and the weights of channels are pointwise, so that they fuse with what follows. */
 #include "ops/norm_loss/norm.h"
 
-/* The shape of x, in which axis 0 may be a batch; the last `merged` axes are one. */
-static int rows_shape(const weft_value *x, int merged, int64_t *shape) {
-    int lead = x->type.ndim - merged;
-    for (int i = 0; i < lead; i++) shape[i] = i ? x->type.shape[i] : -1;
-    shape[lead] = 1;
-    for (int i = lead; i < x->type.ndim; i++) shape[lead] *= x->type.shape[i];
-    return lead + 1;
-}
-
 /* Whether the axes of v are the last ones of x. */
 static bool is_end_of(const weft_value *v, const weft_value *x) {
     int lead = x->type.ndim - v->type.ndim;
@@ -35,19 +26,17 @@ bool norm_rows_of(norm_rows *rows, const char *norm, weft_value *x, int axes, we
     if (!x || axes < 2) return true; /* the op checks it */
     if (w && !is_end_of(w, x)) return wrong_end(norm, "weight", w, x);
     if (w && b && !shape_equal(&b->type, &w->type)) return wrong_end(norm, "bias", b, x);
-    int64_t flat[] = {-1}, shape[WEFT_MAX_NDIM];
-    rows->ndim = x->type.ndim;
-    for (int i = 0; i < x->type.ndim; i++) rows->shape[i] = x->type.shape[i];
-    if (axes < x->type.ndim) rows->shape[0] = -1;
-    int ndim = rows_shape(x, axes, shape);
-    rows->x = weft_reshape(x, ndim, shape);
+    int64_t flat[] = {-1};
+    lengths merged = rows->shape = lengths_of(x);
+    lengths_merge(&merged, merged.n - axes, merged.n);
+    rows->x = reshape_lengths(x, &merged);
     if (w) rows->w = weft_reshape(w, 1, flat);
     if (b) rows->b = weft_reshape(b, 1, flat);
     return rows->x != NULL;
 }
 
 weft_value *norm_rows_back(const norm_rows *rows, weft_value *y) {
-    return y && rows->ndim ? weft_reshape(y, rows->ndim, rows->shape) : y;
+    return rows->shape.n ? reshape_lengths(y, &rows->shape) : y;
 }
 
 /* ---- groups of channels ---- */
@@ -63,17 +52,19 @@ static bool of_channels(const char *norm, const char *what, const weft_value *x,
     return *v != NULL;
 }
 
-/* x [N, C, ...] with the elements of each group as a row. */
+/* x [N, C, ...] with the elements of each group, or, for 0 groups, of each channel as a row. */
 static weft_value *grouped(const char *norm, weft_value *x, int64_t groups, weft_value *w, weft_value *b,
                            double eps) {
-    int64_t rows[] = {-1, groups, 1}, shape[WEFT_MAX_NDIM];
-    for (int i = 1; i < x->type.ndim; i++) rows[2] *= x->type.shape[i];
-    for (int i = 0; i < x->type.ndim; i++) shape[i] = i ? x->type.shape[i] : -1;
-    rows[2] /= groups;
+    lengths shape = lengths_of(x), rows = shape;
+    lengths_merge(&rows, groups ? 1 : 2, rows.n);
+    if (groups) {
+        lengths_insert(&rows, 1, groups);
+        lengths_divide(&rows, 2, groups);
+    }
     if (!of_channels(norm, "weight", x, &w)) return NULL;
     if (!of_channels(norm, "bias", x, &b)) return NULL;
-    weft_value *flat = weft_reshape(x, 3, rows);
-    weft_value *y = weft_reshape(weft_layer_norm_op(flat, NULL, NULL, eps), x->type.ndim, shape);
+    weft_value *flat = reshape_lengths(x, &rows);
+    weft_value *y = reshape_lengths(weft_layer_norm_op(flat, NULL, NULL, eps), &shape);
     weft_value *beside = w ? w : b; /* f32 where x may be reduced */
     if (y && beside && dtype_is_reduced(y->type.dtype)) y = weft_cast(y, beside->type.dtype);
     if (w) y = weft_mul(y, w);
@@ -104,5 +95,5 @@ weft_value *weft_instance_norm_op(weft_value *x, weft_value *w, weft_value *b, d
             x, WEFT_SHAPE,
             "instance_norm: x is %s: it must be [N, C, ...] with more than one element a channel",
             TYPE(&x->type));
-    return grouped("instance_norm", x, x->type.shape[1], w, b, eps);
+    return grouped("instance_norm", x, 0, w, b, eps);
 }

@@ -3,6 +3,8 @@
  * comparisons, which fuse with their readers. */
 #include "ops/shape/arange.h"
 
+#include "ops/shape/lengths.h"
+
 #include <math.h>
 
 static const op_attr attrs[] = {
@@ -107,8 +109,11 @@ static weft_value *triangle(const char *name, weft_value *x, int64_t diagonal, b
     if (last < 1)
         return value_fail(x, WEFT_SHAPE, "%s: %s has no rows and columns: two axes at least", name,
                           TYPE(&x->type));
-    weft_value *row = column(g, x->type.shape[last - 1], (double)diagonal);
-    weft_value *place = row ? numbers(g, WEFT_I64, x->type.shape[last], 0, 1) : NULL;
+    int64_t rows = axis_length(x, last - 1), columns = axis_length(x, last);
+    if (rows != WEFT_BATCH) x = fixed_axis(x, last - 1);
+    if (columns != WEFT_BATCH) x = fixed_axis(x, last);
+    weft_value *row = column(g, rows, (double)diagonal);
+    weft_value *place = row ? numbers(g, WEFT_I64, columns, 0, 1) : NULL;
     weft_value *out = !place ? NULL : upper ? weft_greater(row, place) : weft_greater(place, row);
     weft_value *zero = out ? weft_constant(g, x->type.dtype, 0, NULL, 0) : NULL;
     return zero ? weft_where(out, zero, x) : NULL;

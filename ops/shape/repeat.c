@@ -1,27 +1,19 @@
 /* repeat.c - builders that repeat a value along axes: torch.tile and repeat_interleave. A repeated axis is a
  * view with stride 0 between two reshapes, so there is one copy for each axis, and the gradient is a sum over
- * it. Axis 0 of x is -1 in the reshapes, so that replay works at another batch size. */
-#include "ops/kit/op_kit.h"
-
-/* Product of the lengths of axes begin <= i < end. */
-static int64_t product(const tensor_type *t, int begin, int end) {
-    int64_t p = 1;
-    for (int i = begin; i < end; i++) p *= t->shape[i];
-    return p;
-}
+ * it. */
+#include "ops/shape/lengths.h"
 
 /* x [lead, rest] as [lead, n, rest], in the shape of x with n times the length of `axis`. `cut` is the
- * first axis of rest. Axis `open`, which may be the batch, has no length in the reshapes. */
-static weft_value *repeat_between(weft_value *x, int cut, int64_t n, int axis, int open) {
-    const tensor_type *t = &x->type;
-    bool is_behind = cut <= open;
-    int64_t lead = is_behind ? product(t, 0, cut) : -1, rest = is_behind ? -1 : product(t, cut, t->ndim),
-            shape[WEFT_MAX_NDIM];
-    weft_value *y = weft_reshape(x, 3, (int64_t[]){lead, 1, rest});
+ * first axis of rest. */
+static weft_value *repeat_between(weft_value *x, int cut, int64_t n, int axis) {
+    lengths l = lengths_of(x), result = l;
+    lengths_scale(&result, axis, n);
+    lengths_merge(&l, cut, l.n);
+    lengths_merge(&l, 0, cut);
+    lengths_insert(&l, 1, 1);
+    weft_value *y = reshape_lengths(x, &l);
     y = weft_broadcast_to(y, 3, (int64_t[]){-1, n, -1});
-    if (!y) return NULL;
-    for (int i = 0; i < t->ndim; i++) shape[i] = i == open ? -1 : i == axis ? t->shape[i] * n : t->shape[i];
-    return weft_reshape(y, t->ndim, shape);
+    return reshape_lengths(y, &result);
 }
 
 /* So many repeats that no size overflows. */
@@ -37,13 +29,12 @@ weft_value *weft_tile(weft_value *x, int n, const int64_t *repeats) {
         return value_fail(x, WEFT_SHAPE, "tile: %d repeats, 0 to %d are allowed", n, WEFT_MAX_NDIM);
     for (int i = 0; i < n; i++)
         if (!repeats_fit("tile", x, repeats[i])) return NULL;
-    int64_t shape[WEFT_MAX_NDIM];
-    int open = n > x->type.ndim ? n - x->type.ndim : 0; /* where axis 0 of x is then */
-    for (int i = 0; i < n; i++) shape[i] = i < open ? 1 : i == open ? -1 : x->type.shape[i - open];
-    if (open) x = weft_reshape(x, n, shape);
+    lengths l = lengths_of(x);
+    for (int i = x->type.ndim; i < n; i++) lengths_insert(&l, 0, 1);
+    if (n > x->type.ndim) x = reshape_lengths(x, &l);
     for (int i = n - 1; x && i >= 0; i--) {
         int axis = x->type.ndim - n + i;
-        if (repeats[i] > 1) x = repeat_between(x, axis, repeats[i], axis, open);
+        if (repeats[i] > 1) x = repeat_between(x, axis, repeats[i], axis);
     }
     return x;
 }
@@ -54,7 +45,7 @@ weft_value *weft_repeat_interleave(weft_value *x, int64_t repeats, int axis) {
     if (!axis_resolve(&k, x->type.ndim))
         return value_fail(x, WEFT_SHAPE, "repeat_interleave: %s has no axis %d", TYPE(&x->type), axis);
     if (!repeats_fit("repeat_interleave", x, repeats)) return NULL;
-    return repeats == 1 ? x : repeat_between(x, (int)k + 1, repeats, (int)k, 0);
+    return repeats == 1 ? x : repeat_between(x, (int)k + 1, repeats, (int)k);
 }
 
 /* torch.roll of one axis: the range that leaves at the end comes first. */
@@ -64,13 +55,15 @@ weft_value *weft_roll(weft_value *x, int64_t shift, int axis) {
     if (!axis_resolve(&k, x->type.ndim))
         return value_fail(x, WEFT_SHAPE, "roll: %s has no axis %d", TYPE(&x->type), axis);
     int64_t by = shift % x->type.shape[k];
-    if (shift == 0 || (by == 0 && k > 0)) return x;
+    bool may_follow = k == 0 || axis_follows(x, (int)k);
+    if (shift == 0 || (by == 0 && !may_follow)) return x;
     if (by == 0)
         return value_fail(
             x, WEFT_SHAPE,
-            "roll: a shift of %lld moves nothing along axis 0 of %s: use 0, or, if that is the batch, a "
+            "roll: a shift of %lld moves nothing along axis %d of %s: use 0, or, if that is the batch, a "
             "default batch (weft_model_set_batch) that does not divide the shift",
-            (long long)shift, TYPE(&x->type));
+            (long long)shift, (int)k, TYPE(&x->type));
+    if (by != shift) x = fixed_axis(x, (int)k);
     int64_t cut = -by; /* of a shift to the right negative: from the end */
     weft_value *last = weft_slice(x, (int)k, cut, INT64_MAX);
     weft_value *first = last ? weft_slice(x, (int)k, 0, cut) : NULL;

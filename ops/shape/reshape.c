@@ -1,7 +1,8 @@
 /* reshape.c - the same elements, in row-major order, in another shape; torch.reshape. One axis may be -1: its
  * length is computed. A view where strides allow it. dx is dy in the shape of x. */
+#include "ops/shape/lengths.h"
+
 #include "ops/kit/basic_attrs.h"
-#include "ops/kit/op_kit.h"
 
 static const op_attr attrs[] = {
     {"shape", ATTR_INTS, offsetof(shape_attrs, shape), -1, INT64_MAX},
@@ -115,41 +116,38 @@ weft_value *weft_reshape(weft_value *x, int ndim, const int64_t *shape) {
     return node_value(x->node->graph, &weft_op_reshape, 1, &x, &a);
 }
 
-/* torch.flatten from `first_axis` on. Axis 0 is -1 in the reshape, so that replay works at another batch
- * size. */
+/* torch.flatten from `first_axis` on. */
 weft_value *weft_flatten(weft_value *x, int first_axis) {
     if (!x) return NULL;
-    int64_t first = first_axis, shape[WEFT_MAX_NDIM] = {-1};
+    int64_t first = first_axis, flat[] = {-1};
     if (x->type.ndim && !axis_resolve(&first, x->type.ndim))
         return value_fail(x, WEFT_SHAPE, "flatten: %s has no axis %d", TYPE(&x->type), first_axis);
-    if (x->type.ndim == 0 || first == 0) return weft_reshape(x, 1, shape);
-    for (int i = 1; i < first; i++) shape[i] = x->type.shape[i];
-    shape[first] = 1;
-    for (int i = (int)first; i < x->type.ndim; i++) shape[first] *= x->type.shape[i];
-    return weft_reshape(x, (int)first + 1, shape);
+    if (x->type.ndim == 0 || first == 0) return weft_reshape(x, 1, flat);
+    lengths l = lengths_of(x);
+    lengths_merge(&l, (int)first, l.n);
+    return reshape_lengths(x, &l);
 }
 
-/* The axes before and after the new one; axis 0 of x is -1 for the same reason as in weft_flatten. */
 weft_value *weft_unsqueeze(weft_value *x, int axis) {
     if (!x) return NULL;
-    int64_t at = axis, shape[WEFT_MAX_NDIM + 1];
+    int64_t at = axis;
     if (x->type.ndim == WEFT_MAX_NDIM || !axis_resolve(&at, x->type.ndim + 1))
         return value_fail(x, WEFT_SHAPE, "unsqueeze: %s with a new axis %d: -%d to %d are possible%s",
                           TYPE(&x->type), axis, x->type.ndim + 1, x->type.ndim,
                           x->type.ndim == WEFT_MAX_NDIM ? ", but it has as many axes as there can be" : "");
-    for (int i = 0; i <= x->type.ndim; i++) {
-        int own = i < at ? i : i - 1;
-        shape[i] = i == at ? 1 : own == 0 ? -1 : x->type.shape[own];
-    }
-    return weft_reshape(x, x->type.ndim + 1, shape);
+    lengths l = lengths_of(x);
+    lengths_insert(&l, (int)at, 1);
+    return reshape_lengths(x, &l);
 }
 
 weft_value *weft_squeeze(weft_value *x, int axis) {
     if (!x) return NULL;
-    int64_t at = axis, shape[WEFT_MAX_NDIM];
+    int64_t at = axis;
     if (!axis_resolve(&at, x->type.ndim) || x->type.shape[at] != 1)
         return value_fail(x, WEFT_SHAPE, "squeeze: %s has no axis %d of length 1", TYPE(&x->type), axis);
-    for (int i = 0; i < x->type.ndim; i++)
-        if (i != at) shape[i < at ? i : i - 1] = i == 0 ? -1 : x->type.shape[i];
-    return weft_reshape(x, x->type.ndim - 1, shape);
+    x = fixed_axis(x, (int)at);
+    if (!x) return NULL;
+    lengths l = lengths_of(x);
+    lengths_remove(&l, (int)at);
+    return reshape_lengths(x, &l);
 }

@@ -1,6 +1,6 @@
 /* split.c - builders that cut a value along an axis into slices: torch.split, chunk and unbind. Slices are
  * views. The sum of their gradients, pads of adjacent ranges, becomes a concat (add.c). */
-#include "ops/kit/op_kit.h"
+#include "ops/shape/lengths.h"
 
 /* Resolves the axis and clears the parts; false after recording the error. */
 static bool can_cut(const char *name, weft_value *x, int n, int64_t *axis, weft_value **parts) {
@@ -49,6 +49,7 @@ int weft_split(weft_value *x, int n, const int64_t *sizes, int axis, weft_value 
             "split: %d sizes along axis %d of %s: each must be at least 1, their sum %lld, and one of "
             "them may be -1, which takes what is left",
             n, axis, TYPE(&x->type), (long long)length);
+    if (open < 0) x = fixed_axis(x, (int)k);
     for (int i = 0; i < n; i++) {
         int64_t end = at + (i == open ? rest : sizes[i]);
         bool from_end = open >= 0 && i > open;
@@ -59,16 +60,15 @@ int weft_split(weft_value *x, int n, const int64_t *sizes, int axis, weft_value 
     return all_made(n, parts);
 }
 
-/* Equal parts of axis 0, which may be the batch: cut as [n, -1, ...], which is right for any batch that n
+/* Equal parts of an axis that may be the batch: cut as [n, -1, ...], which is right for any batch that n
  * divides. */
-static int cut_first_axis(weft_value *x, int n, weft_value **parts) {
-    int64_t shape[WEFT_MAX_NDIM + 1] = {n, -1};
-    for (int i = 1; i < x->type.ndim; i++) shape[i + 1] = x->type.shape[i];
-    weft_value *all = weft_reshape(x, x->type.ndim + 1, shape);
-    for (int i = 0; i < n; i++) {
-        weft_value *one = weft_slice(all, 0, i, i + 1);
-        parts[i] = weft_reshape(one, x->type.ndim, shape + 1);
-    }
+static int cut_axis(weft_value *x, int n, int axis, weft_value **parts) {
+    lengths part = lengths_of(x), l;
+    lengths_divide(&part, axis, n);
+    l = part;
+    lengths_insert(&l, axis, n);
+    weft_value *all = reshape_lengths(x, &l);
+    for (int i = 0; i < n; i++) parts[i] = reshape_lengths(weft_slice(all, axis, i, i + 1), &part);
     return all_made(n, parts);
 }
 
@@ -78,8 +78,10 @@ int weft_chunk(weft_value *x, int n, int axis, weft_value **parts) {
     if (!can_cut("chunk", x, n, &k, parts)) return 0;
     int64_t length = x->type.shape[k], size = (length + n - 1) / n;
     int count = (int)((length + size - 1) / size);
-    if (k == 0 && length % n == 0 && n > 1 && x->type.ndim < WEFT_MAX_NDIM)
-        return cut_first_axis(x, n, parts);
+    bool may_follow = k == 0 || axis_follows(x, (int)k);
+    if (may_follow && length % n == 0 && n > 1 && x->type.ndim < WEFT_MAX_NDIM)
+        return cut_axis(x, n, (int)k, parts);
+    x = n > 1 ? fixed_axis(x, (int)k) : x;
     for (int i = 0; i < count; i++) {
         int64_t end = i == count - 1 ? INT64_MAX : (i + 1) * size;
         parts[i] = weft_slice(x, (int)k, i * size, end);
@@ -94,6 +96,7 @@ int weft_unbind(weft_value *x, int n, int axis, weft_value **parts) {
         return !!value_fail(x, WEFT_SHAPE,
                             "unbind: axis %d of %s is %lld long, not %d: there is a part for each index",
                             axis, TYPE(&x->type), (long long)x->type.shape[k], n);
+    x = fixed_axis(x, (int)k);
     for (int i = 0; i < n; i++) {
         weft_value *one = weft_slice(x, (int)k, i, i + 1);
         parts[i] = weft_squeeze(one, (int)k);

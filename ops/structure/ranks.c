@@ -5,14 +5,16 @@
 #include "weft/collectives.h"
 
 int ranks_in(const weft_model *m, const char *group, bool alike, const char **why) {
+    if (m->is_twin) return m->world; /* of any group: it is apart from a batch */
     return m->world == 1 ? 1 : process_group_size(group, m->world, m->rank, alike, why);
 }
 
 int ranks_of_call(const op_call *c, bool alike) {
     const ranks_attrs *a = c->attrs;
     const weft_model *m = c->graph->model;
-    const char *why;
+    const char *why = NULL;
     weft_status status = process_group_check(&m->env, a->group, &why);
+    c->graph->model->names_ranks = true;
     int n = status ? 0 : ranks_in(m, a->group, alike, &why);
     if (!why) return n;
     op_fail(c, status ? status : WEFT_ARGUMENT, "group '%s': %s", SHOW(a->group), why);

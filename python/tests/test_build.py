@@ -124,6 +124,17 @@ class Plans(unittest.TestCase):
         self.assertIn("autodiff", weft.passes())
 
 
+    def test_pictures_are_graphtools(self):
+        m = weft.Model("net")
+        x = m.graph("g").input("x", "f32", ["batch", 8])
+        with x.scope("head"):
+            x.linear(4, "fc").output("y")
+        for picture in (m.view("g"), m.compile(batch=3, threads=1).view("g"), m.compile(batch=3).view("g", what="plan")):
+            self.assertTrue(picture._repr_svg_().lstrip().startswith("<?xml"))
+        with self.assertRaisesRegex(weft.Error, "no graph.*nowhere"):
+            m.view("nowhere")
+
+
 class Lifetimes(unittest.TestCase):
     def test_any_order_of_dropping_is_fine(self):
         import itertools

@@ -14,16 +14,17 @@ from ._build import BATCH
 from ._lib import Error, __version__
 from .comm import Comm, world
 from .model import Graph, Model, Parameter, Port, Value, load, parse
-from .optim import *  # noqa: F403
-from .optim import NAMES, Optimizer
+from .optim import LAMB, LARS, NAMES, Lion, Muon, NAdam, Optimizer, RAdam, RMSprop, Rprop
+from .optim import ASGD, SGD, Adadelta, Adafactor, Adagrad, Adam, Adamax, AdamW, AMSGrad
+from .own import OpSet, call_op, define_optimizer
 from .plan import Plan, passes
 from .session import Session, Store
 from .train import Evaluator, Hook, Source, Tally, Trainer, arrays, data, evaluators, hooks, samples
 
-_OPS = [name for name in vars(_ops) if not name.startswith("_") and name not in ("OfValues", "OfGraphs")]
+_OPS = [name for name, made in vars(_ops).items() if getattr(made, "__module__", "") == _ops.__name__ and not isinstance(made, type)]
 globals().update({name: getattr(_ops, name) for name in _OPS if name not in ("rank", "world")})
 
 # Names of Python's own functions (sum, max, abs ...) are here as weft.sum, and not in `from weft import *`.
-__all__ = ["BATCH", "Comm", "Error", "Evaluator", "Graph", "Hook", "Model", "Optimizer", "Parameter", "Plan", "Port", "Session", "Source", "Store", "Tally",
-           "Trainer", "Value", "arrays", "data", "evaluators", "hooks", "load", "parse", "passes", "samples", "world", *NAMES,
+__all__ = ["BATCH", "Comm", "Error", "Evaluator", "Graph", "Hook", "Model", "OpSet", "Optimizer", "Parameter", "Plan", "Port", "Session", "Source", "Store", "Tally",
+           "Trainer", "Value", "arrays", "call_op", "data", "define_optimizer", "evaluators", "hooks", "load", "parse", "passes", "samples", "world", *NAMES,
            *(name for name in _OPS if name not in __builtins__)]

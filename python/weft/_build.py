@@ -8,7 +8,7 @@ from ._structs import structure
 BATCH = lib.INT64_MIN if hasattr(lib, "INT64_MIN") else -2**63  # WEFT_BATCH
 _RESULT = object()  # an argument into which the function writes a further value
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_files = {}  # names of files, which C does not copy
+_files: dict = {}  # names of files, which C does not copy
 
 
 def place():

@@ -23,14 +23,16 @@ class _Libraries:
     def __init__(self):
         numbers = ffi.dlopen(None)
         self._version = [getattr(numbers, f"WEFT_VERSION_{part}") for part in ("MAJOR", "MINOR", "PATCH")]
-        self._opened = [self.open("libweft"), self.open("libweft_train")]
+        self._opened = []  # one that is dropped is unloaded
+        self.open("libweft")
+        self.open("libweft_train")
 
     def open(self, name):
-        """A library of the package's folder lib/, else one that the system's loader finds."""
+        """Opens a library of the package's folder lib/, else one that the system's loader finds: its functions are attributes then."""
         name = "{}.so.{}.{}".format(name, *self._version)
         beside = Path(__file__).parent / "lib" / name
         try:
-            return ffi.dlopen(str(beside) if beside.exists() else name)
+            self._opened.append(ffi.dlopen(str(beside) if beside.exists() else name))
         except OSError as why:
             raise ImportError(f"weft: {why}. It belongs into {beside.parent}") from None
 
@@ -63,7 +65,7 @@ def words_of(type_name):
     return {name[begin:].lower(): number for name, number in sorted(names.items(), key=lambda item: item[1])}
 
 
-_words = {}
+_words: dict = {}
 
 
 def word(type_name, value):
@@ -89,7 +91,7 @@ STATUSES = {number: name for name, number in words_of("weft_status").items()}
 
 # ---- errors ----
 
-_raised = []  # what Python functions raised while C called them, with the text that C got: (exception, text); the newest 16
+_raised: list = []  # what Python functions raised while C called them, with the text that C got: (exception, text); the newest 16
 
 
 def keep_raised(why, error):

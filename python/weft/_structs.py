@@ -3,7 +3,7 @@ from ._fields import FIELDS
 from ._lib import NULL, Error, ffi, lib, text, word
 
 # Fields that are given otherwise than C has them: (structure, field) -> function(structure pointer, value, keep).
-SPECIAL = {}
+SPECIAL: dict = {}
 
 
 def structure(name, values, keep, axes=None):

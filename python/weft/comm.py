@@ -57,8 +57,9 @@ def world(way=None, **options):
         way = "mpi" if not is_env else "local" if launch.local_world == launch.world else "ucx"
     if way not in ("mpi", "ucx", "local"):
         raise Error("argument", f"world: {way!r} is not one of mpi, ucx, local")
-    join = lib.weft_comm_local if way == "local" else getattr(lib.open(f"libweft_{way}"), f"weft_comm_{way}")
-    return Comm(make(join, launch, how), *keep)
+    if way != "local":
+        lib.open(f"libweft_{way}")
+    return Comm(make(getattr(lib, f"weft_comm_{way}"), launch, how), *keep)
 
 
 # ---- Ctrl-C while C works or waits ----

@@ -1,6 +1,7 @@
 """Models, graphs and values: what a program builds."""
 import contextlib
 import operator
+from typing import Sequence, Tuple, Union
 
 from . import _ops
 from ._build import BATCH, _build, _numbers, failed, place
@@ -8,7 +9,11 @@ from ._handles import Handle
 from ._lib import NULL, Error, call, check, ffi, lib, make, string, taken, text, word
 from ._structs import structure
 
-_DTYPES = {}  # number -> word
+Init = Union[str, Tuple]  # initial values: "zeros", ("normal", 0, 0.02)
+Numbers = Union[int, Sequence[Union[int, str]], None]  # a shape, in which "batch" is the batch, or axes
+DType = object  # "f32", numpy.float32, torch.float32
+
+_DTYPES: dict = {}  # number -> word
 
 
 def dtype_word(number):
@@ -50,6 +55,10 @@ class Value(_ops.OfValues):
         lib.weft_at(self.pointer, *place())
         lib.weft_output(self.pointer, text(name))
         return self.graph.model._ok(self)
+
+    def scope(self, name):
+        """Graph.scope() of its graph."""
+        return self.graph.scope(name)
 
     def detach(self):
         """The value, through which no gradient flows: stop_gradient()."""
@@ -378,6 +387,11 @@ class Model(Handle):
     def save(self, path):
         """Saves the model, without weights: graphtool and weft.load() read it."""
         call(lib.weft_save, self.pointer, text(path))
+
+    def view(self, graph=None, depth=None, max_nodes=None):
+        """A picture of a graph as it was built, for a notebook. `depth` levels of scopes are open."""
+        from .view import draw
+        return draw(self, "graph", graph, depth=depth, max_nodes=max_nodes)
 
     def compile(self, **options):
         """Compiles the model to a plan: m.compile(batch=64, threads=2, precision="bf16"). The options are those of weft_compile_options."""

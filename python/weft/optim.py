@@ -49,7 +49,12 @@ class Optimizer:
         return "weft.Optimizer(" + ", ".join(f"{k}={v!r}" for k, v in self.fields.items() if v is not None) + ")"
 
 
+NAMES: list = []
+
+
 def _named(name):
+    NAMES.append(name)
+
     def make(lr=None, **fields):
         return Optimizer(name.lower(), lr, **fields)
     make.__name__ = make.__qualname__ = name
@@ -57,7 +62,21 @@ def _named(name):
     return make
 
 
-__all__ = NAMES = ("SGD", "ASGD", "Rprop", "Adam", "AdamW", "AMSGrad", "RMSprop", "Adagrad", "Adadelta", "Adafactor", "Adamax", "NAdam", "RAdam", "LAMB",
-         "LARS", "Lion", "Muon")
-globals().update({name: _named(name) for name in NAMES})
-Optimizer.__doc__ += "\n" + "\n".join(f"    {name}: {doc}" for name, doc in FIELDS["weft_optimizer"].items() if name not in ("groups", "n_groups"))
+SGD = _named("SGD")
+ASGD = _named("ASGD")
+Rprop = _named("Rprop")
+Adam = _named("Adam")
+AdamW = _named("AdamW")
+AMSGrad = _named("AMSGrad")
+RMSprop = _named("RMSprop")
+Adagrad = _named("Adagrad")
+Adadelta = _named("Adadelta")
+Adafactor = _named("Adafactor")
+Adamax = _named("Adamax")
+NAdam = _named("NAdam")
+RAdam = _named("RAdam")
+LAMB = _named("LAMB")
+LARS = _named("LARS")
+Lion = _named("Lion")
+Muon = _named("Muon")
+Optimizer.__doc__ = (Optimizer.__doc__ or "") + "\n" + "\n".join(f"    {name}: {doc}" for name, doc in FIELDS["weft_optimizer"].items() if name not in ("groups", "n_groups"))

@@ -5,7 +5,7 @@ from ._fields import FIELDS
 from ._handles import Handle
 from ._lib import NULL, call, ffi, lib, make, string, taken, text
 from ._structs import fields_of, structure
-from .model import Port, _ports
+from .model import _ports
 
 
 class Plan(Handle):
@@ -55,6 +55,11 @@ class Plan(Handle):
     def json(self):
         """The same as dicts and lists."""
         return json.loads(taken(lib.weft_plan_json(self.pointer)))
+
+    def view(self, graph=None, what="program", depth=None, max_nodes=None):
+        """A picture for a notebook: a graph's "program" as it runs, or "plan", its buckets and streams."""
+        from .view import draw
+        return draw(self.model, what, graph, self.options, depth, max_nodes)
 
     def verify(self):
         """Checks the plan again, by code that shares nothing with the compiler."""

@@ -508,6 +508,6 @@ def _named_numbers(metrics):
     return {string(metrics.list[i].name): metrics.list[i].value for i in range(metrics.n)}
 
 
-Trainer.__doc__ += "\n".join(f"    {n}: {doc}" for n, doc in FIELDS["weft_trainer_options"].items()
+Trainer.__doc__ = (Trainer.__doc__ or "") + "\n".join(f"    {n}: {doc}" for n, doc in FIELDS["weft_trainer_options"].items()
                              if doc and n not in ("compile", "env", "comm", "train", "val", "test", "hooks", "n_hooks", "evaluators", "n_evaluators",
                                                   "train_step", "user", "sampler_context", "checkpoints", "fit_words"))

@@ -235,6 +235,51 @@ TEST(attention_takes_masks_windows_and_shared_keys) {
     each_check(list);
 }
 
+/* Values of another width, softcap, limits on both sides of rows at other positions. */
+TEST(attention_takes_other_widths_softcap_and_offsets) {
+    static const sized_sample list[] = {
+        {"attention",
+         {"bf16[1,2,130,64], bf16[1,1,140,64], bf16[1,1,140,24]", "softcap=2 causal=1 offset=10"}},
+        {"attention", {"f16[1,1,130,16], f16[1,1,90,16], f16[1,1,90,72]", "window=40 ahead=20"}},
+        {"attention", {"bf16[1,1,200,8], bf16[1,1,70,8], bf16[1,1,70,8]", "causal=1 offset=-130"}},
+        {"attention",
+         {"f16[1,1,60,72], f16[1,1,200,72], f16[1,1,200,8], bool[200]", "ahead=9 offset=70 softcap=1"}},
+        {"attention",
+         {"f32[1,2,70,20], f32[1,1,140,20], f32[1,1,140,130]", "window=50 ahead=30 offset=60 softcap=1"}},
+        {"attention_backward",
+         {"bf16[1,130,2,24], bf16[1,2,130,64], bf16[1,1,140,64], bf16[1,1,140,24], bf16[1,130,2,24], "
+          "f32[1,2,130]",
+          "softcap=2 causal=1 offset=10", .low = 0.25, .high = 1}},
+        {"attention_backward",
+         {"f16[1,130,1,72], f16[1,1,130,16], f16[1,1,90,16], f16[1,1,90,72], f16[1,130,1,72], f32[1,1,130]",
+          "window=40 ahead=20", .low = 0.25, .high = 1}},
+        {"attention_backward",
+         {"bf16[1,200,1,8], bf16[1,1,200,8], bf16[1,1,70,8], bf16[1,1,70,8], bf16[1,200,1,8], f32[1,1,200]",
+          "causal=1 offset=-130", .low = 0.25, .high = 1}},
+        {"attention_backward",
+         {"f32[1,70,2,130], f32[1,2,70,20], f32[1,1,140,20], f32[1,1,140,130], f32[1,70,2,130], f32[1,2,70], "
+          "f32[70,140], f32[1,2,70]",
+          "window=50 ahead=30 offset=60 softcap=1 mask_gradient=1", .low = 0.25, .high = 1}},
+        {0}};
+    NEED(begin());
+    each_check(list);
+}
+
+/* Many ids for several axes: a sort of more than one digit, and of one place many times. */
+TEST(index_takes_many_ids) {
+    static const sized_sample list[] = {
+        {"index", {"f32[40,3,50], i64[70,1], i32[30]", "axes=0,2", .least = -40, .below = 40}},
+        {"index_put", {"f32[40,50], i64[900], i64[900], f32[900]", "axes=0,1", .least = -40, .below = 40}},
+        {"index_put", {"f32[40,50,3], i64[900], i64[900], f32[900,3]", "axes=0,1 accumulate=1", .below = 40}},
+        {"index_put",
+         {"bf16[3,2], i64[900], bf16[900,2]", "axes=0 accumulate=1", .low = 0.25, .high = 1, .below = 3}},
+        {"scatter_reduce", {"f32[5,70], i64[300,70], f32[300,70]", "join=amax fresh=1", .below = 5}},
+        {"scatter_reduce", {"f32[300,2], i64[70,1], f32[70,2]", "broadcast=1 join=prod", .below = 300}},
+        {0}};
+    NEED(begin());
+    each_check(list);
+}
+
 /* The kernel gathers by windows only where it knows that the indices come from a pooling, so this builds both
  * nodes. */
 static void max_pool_check(weft_dtype dtype, const int64_t shape[4], const weft_pool *window) {
@@ -335,5 +380,6 @@ GPU_SUITE("cuda sizes", {T(rows_of_any_length_give_what_the_reference_gives),
                          T(embedding_sums_ids_in_their_order_however_many_there_are),
                          T(pooling_takes_many_channels_at_once), T(attention_takes_many_tiles_and_wide_heads),
                          T(attention_takes_masks_windows_and_shared_keys),
+                         T(attention_takes_other_widths_softcap_and_offsets), T(index_takes_many_ids),
                          T(max_pool_gathers_from_the_windows_that_made_its_indices),
                          T(a_bad_label_or_id_is_told), T(nothing_is_left_on_the_gpu)})

@@ -491,6 +491,43 @@ def _(c, x, dim, ids, source, alpha=1):
     return f"weft_index_add({c(x)}, {axis(x, dim)}, {c(ids)}, {scaled(c(source), alpha)})"
 
 
+REDUCTIONS = "sum prod mean amax amin".split()
+
+
+@maps(*(f"{f}.{how}" for f in ("scatter_reduce", "index_reduce") for how in REDUCTIONS if f[0] == "s" or how != "sum"))
+def _(c, x, dim, ids, src, reduce, include_self=True, name=None):
+    return (f"weft_{name}({c(x)}, {axis(x, dim)}, {c(ids)}, {c(src)}, WEFT_SCATTER_{reduce.upper()}, "
+            f"{flag(include_self)})")
+
+
+def indices(c, x, index):
+    """n, indices of weft_index."""
+    index = list(index) if isinstance(index, (tuple, list)) and not all(isinstance(i, int) for i in index) else [index]
+    at = [k for k, i in enumerate(index) if i is Ellipsis]
+    if at:
+        index[at[0]:at[0] + 1] = [slice(None)] * (x.ndim - len(index) + 1)
+    said = []
+    for i in index:
+        refuse(isinstance(i, int) or isinstance(i, slice) and i != slice(None), "indexing by numbers and slices")
+        refuse(torch.is_tensor(i) and i.dtype == torch.bool and len(index) > 1, "a mask beside other indices")
+        said.append("NULL" if isinstance(i, slice) else c(i) if torch.is_tensor(i) else
+                    f"weft_constant_tensor(g, WEFT_I64, 1, {numbers([len(i)])}, {numbers(i)})")
+    return f"{len(said)}, (weft_value *[]){{{', '.join(said)}}}"
+
+
+@maps("__getitem__")
+def _(c, x, index):
+    refuse(torch.is_tensor(index) and index.dtype == torch.bool, "a shape that depends on the data")
+    text = c(x)
+    return f"weft_index({text}, {indices(c, x, index)})"
+
+
+@maps("index_put")
+def _(c, x, index, values, accumulate=False):
+    text = c(x)
+    return f"weft_index_put({text}, {indices(c, x, index)}, {c(values)}, {flag(accumulate)})"
+
+
 @maps("scatter", "scatter_add")
 def _(c, x, dim, ids, src, reduce=None, name=None):
     refuse(reduce, "scatter with another reduction than the sum")

@@ -584,6 +584,9 @@ static void never_built(weft_update *update) {
     X(rotary_dims,       ROTARY(.dims = 3),                         "an even number, at most D")                       \
     X(attention_scale,   ATTENTION(.scale = NAN),                   "scale is not a finite number")                    \
     X(attention_window,  ATTENTION(.window = -1),                   "window=-1")                                       \
+    X(attention_ahead,   ATTENTION(.ahead = -1),                    "ahead=-1")                                        \
+    X(attention_offset,  ATTENTION(.offset = INT64_MIN),            "offset=-9223372036854775808")                     \
+    X(attention_softcap, ATTENTION(.softcap = -1),                  "softcap=-1: it must be above 0")                  \
     X(attention_all,     ATTENTION(.window = 2, .causal = true, .scale = 0.5), NULL)                                   \
     X(attention_dropout, ATTENTION(.dropout = 1.5),                 "it must be above 0 and at most 1")                      \
     X(attention_mask,    ATTENTION(.mask = k->x),                   "must broadcast to the scores")                    \

@@ -183,10 +183,12 @@ def bce_with_logits(x, o, r):
 
 def seen_by(o, t, s):
     """Which key a row sees, mask left aside: True where it does."""
-    row, key = torch.arange(t)[:, None], torch.arange(s)
+    row, key = torch.arange(t)[:, None] + o.get("offset", 0), torch.arange(s)
     seen = torch.ones(t, s, dtype=torch.bool)
-    if o.get("causal") or o.get("window"):
+    if o.get("causal") or (o.get("window") and not o.get("ahead")):
         seen = key <= row
+    if o.get("ahead"):
+        seen = seen & (key < row + o["ahead"])
     return seen & (key > row - o["window"]) if o.get("window") else seen
 
 
@@ -199,6 +201,8 @@ def attention_mask(x, o):
 
 
 def attention_torch(x, o, r):
+    if o.get("softcap"):
+        return attention_with(x, o)
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         return F.scaled_dot_product_attention(*x[:3], attention_mask(x, o), scale=o.get("scale"),
                                               enable_gqa=x[0].shape[1] != x[1].shape[1])
@@ -209,6 +213,8 @@ def attention_with(x, o, keep=1, step=lambda x: x, softmax=softmax):
     k, v = (t.repeat_interleave(x[0].shape[1] // t.shape[1], 1) for t in x[1:3])
     s = step(x[0] @ k.transpose(-1, -2) * o.get("scale", 1 / math.sqrt(x[0].shape[-1])))
     mask = attention_mask(x, o)
+    if o.get("softcap"):
+        s = step(o["softcap"] * torch.tanh(s / o["softcap"]))
     s = torch.where(mask, s, -1e30) if mask.dtype == torch.bool else step(s + mask)
     p = step(softmax(s)) * keep
     return (p if mask.dtype != torch.bool else p * mask.any(-1, keepdim=True)) @ v
@@ -224,6 +230,14 @@ def rotary(x, o, r):
     turned = [a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()]
     head = torch.stack(turned, -1).flatten(-2) if is_paired else torch.cat(turned, -1)
     return torch.cat([head, x[..., n:]], -1)
+
+
+SCATTERS = "sum prod mean amax amin".split()
+
+
+def indices(axes, ids):
+    """aten's indices: ids for these axes."""
+    return [ids[axes.index(k)] if k in axes else None for k in range(axes[-1] + 1)]
 
 
 def channel_norm(x, groups, eps):
@@ -308,6 +322,10 @@ COMPUTE = {
     "index_select": lambda x, i, r: x[0].index_select(i[0], x[1]),
     "scatter": lambda x, i, r: x[0].scatter(i[0], x[1], x[2]), "scatter_add": lambda x, i, r: x[0].scatter_add(i[0], x[1], x[2]),
     "index_add": lambda x, i, r: x[0].index_add(i[0], x[1], x[2]),
+    "scatter_reduce": lambda x, i, r: x[0].scatter_reduce(i[0], x[1], x[2], SCATTERS[i[1]], include_self=bool(i[2])),
+    "index_reduce": lambda x, i, r: x[0].index_reduce(i[0], x[1], x[2], SCATTERS[i[1]], include_self=bool(i[2])),
+    "index": lambda x, i, r: torch.ops.aten.index(x[0], indices(i, x[1:])),
+    "index_put": lambda x, i, r: torch.ops.aten.index_put(x[0], indices(i[1:], x[2:]), x[1], bool(i[0])),
     "sort": lambda x, i, r: torch.sort(x[0], dim=i[0], descending=bool(i[1]), stable=True)[0],
     "topk": lambda x, i, r: torch.sort(x[0], dim=i[1], descending=bool(i[2]), stable=True)[0].narrow(i[1], 0, i[0]),
     "where": lambda x, i, r: torch.where(x[0], x[1], x[2]),

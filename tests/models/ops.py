@@ -444,6 +444,58 @@ def index_add(g, at):
     return g.node("index_add", [x, ids, src], i=[axis], shape=x.shape, mag=x.mag + count * src.mag)
 
 
+REDUCTIONS = range(5)  # sum, prod, mean, amax, amin
+
+
+def scatter_reduce(name):
+    """index_reduce has no sum in PyTorch. Products have few elements, since they grow."""
+    def draw(g, at):
+        x = at(0, g.shape(at.ndim(0, 1, 4, at.ndim(1, 1, 4, at.ndim(2, 1, 4)))), most=2.0)
+        axis, how = g.below(len(x.shape)), g.pick(REDUCTIONS if name == "scatter_reduce" else REDUCTIONS[1:])
+        count = g.size(3) if how == 1 else g.size()
+        shape = x.shape[:axis] + (count,) + x.shape[axis + 1:]
+        ids = at(1, shape if name == "scatter_reduce" else (count,), dtype=I64, below=x.shape[axis])
+        src = at(2, shape, most=2.0)
+        mag = x.mag * max(1, src.mag) ** count if how == 1 else x.mag + count * src.mag
+        return g.node(name, [x, ids, src], i=[axis, how, g.below(2)], shape=x.shape, mag=mag)
+    return draw
+
+
+def places(g, at, k, x, unique=False, plain=False):
+    """Axes of x with ids for each, that of operand k first, and the shape of what they name. `unique`: one place; `plain`:
+    as many axes as x has."""
+    axes = sorted(g.sample(range(len(x.shape)), 1 if plain else 1 + g.below(min(3, len(x.shape)))))
+    whole = g.shape(1 if plain else at.ndim(k, 0, 2))
+    whole = (1,) * len(whole) if unique else whole
+    ids, shape = [], ()
+    for n, axis in enumerate(axes):
+        own = whole if n == 0 else g.narrowed(whole)
+        of = at(k, own, dtype=I64, below=x.shape[axis]) if n == 0 else g.operand(own, dtype=I64, below=x.shape[axis])
+        if g.chance(0.3):
+            of = g.node("offset", [of], r=[-x.shape[axis]], shape=of.shape, dtype=I64)
+        ids.append(of)
+        shape = g.broadcast(shape, of.shape)
+    rest = [d for i, d in enumerate(x.shape) if i not in axes]
+    first = axes[0] if axes[-1] - axes[0] == len(axes) - 1 else 0
+    return axes, ids, tuple(rest[:first]) + tuple(shape) + tuple(rest[first:])
+
+
+def index(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    axes, ids, shape = places(g, at, 1, x)
+    return g.node("index", [x, *ids], i=axes, shape=shape, mag=x.mag)
+
+
+def index_put(g, at):
+    """Which of several elements is kept PyTorch leaves open, so that has one place."""
+    plain, adds = at.k == 1, g.below(2)
+    x = at(0, g.shape(4 if plain else at.ndim(0, 1, 4)))
+    axes, ids, shape = places(g, at, 2, x, not adds, plain)
+    values = at(1, shape if plain else g.narrowed(shape))
+    mag = x.mag + g.elements(shape) * values.mag if adds else max(x.mag, values.mag)
+    return g.node("index_put", [x, values, *ids], i=[adds, *axes], shape=x.shape, mag=mag)
+
+
 def sort(name):
     """Values. Among equal ones topk gives the first, PyTorch's any: evaluate.py sorts for both, since gradients tell."""
     def draw(g, at):
@@ -561,7 +613,8 @@ def attention_with(g, at):
     """Heads of q share those of k and v; a mask that broadcasts to the scores, of bools or of numbers."""
     b, heads, share, t, s, d = g.size(3), g.size(2), g.pick([1, 1, 2, 3]), g.size(5), g.size(5), g.size(6)
     q, k = at(0, (b, heads * share, t, d), most=4), at(1, (b, heads, s, d), most=4)
-    v = k if at.is_twice() and g.chance(0.5) else at(2, (b, heads, s, d), most=4)
+    e = g.size(6) if at.k != 2 and g.chance(0.4) else d
+    v = k if at.is_twice() and g.chance(0.5) else at(2, (b, heads, s, e), most=4)
     mask, o = None, {}
     if at.k == 3 or g.chance(0.6):
         scores = (b, heads * share, t, s)
@@ -571,11 +624,17 @@ def attention_with(g, at):
         o["causal"] = True
     if g.chance(0.3):
         o["window"] = 1 + g.below(4)
+    if g.chance(0.2):
+        o["ahead"] = 1 + g.below(4)
+    if g.chance(0.2):
+        o["offset"] = g.below(7) - 3
+    if g.chance(0.2):
+        o["softcap"] = g.pick([0.5, 1, 20])
     if g.chance(0.4):
         o["scale"] = 0.5
     if g.chance(0.3):
         o["dropout"] = g.pick([0.2, 0.5])
-    return g.node("attention_with", [q, k, v, mask], o=o, shape=(b, heads * share, t, d), mag=2 * v.mag)
+    return g.node("attention_with", [q, k, v, mask], o=o, shape=(b, heads * share, t, v.shape[3]), mag=2 * v.mag)
 
 
 def rotary(g, at):
@@ -1058,6 +1117,9 @@ TABLE = {op.name: op for op in [
     Op("index_select", gather("index_select"), "x ids", blind="ids", flat="ids"),
     Op("scatter", scatter("scatter"), "x ids src", blind="ids"), Op("scatter_add", scatter("scatter_add"), "x ids src", blind="ids"),
     Op("index_add", index_add, "x ids src", blind="ids", flat="ids"),
+    Op("scatter_reduce", scatter_reduce("scatter_reduce"), "x ids src", blind="ids", uneven=True),
+    Op("index_reduce", scatter_reduce("index_reduce"), "x ids src", blind="ids", flat="ids", uneven=True),
+    Op("index", index, "x ids", blind="ids", plane="ids"), Op("index_put", index_put, "x values ids", blind="ids", plane="ids"),
     Op("sort", sort("sort")), Op("topk", sort("topk")), Op("argsort", argsort, blind="x"),
     *(Op(n, parts(n)) for n in "split chunk unbind".split()), *(Op(n, axis_of_one(n)) for n in "squeeze unsqueeze".split()),
     *(Op(n, sequence(n), "") for n in "arange linspace eye".split()), Op("constant_tensor", constant_tensor, ""), Op("einsum", einsum, "first rest"),

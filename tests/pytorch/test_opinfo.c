@@ -443,8 +443,6 @@ static const struct {
     {"weft_random_uniform", "the same"},
     {"weft_random_normal", "the same"},
     {"weft_clamp", "PyTorch's samples have tensors as bounds; weft_hardtanh and weft_relu6 are it"},
-    {"constant_tensor", "no OpInfo: test_constants, and the page from PyTorch"},
-    {"weft_constant_tensor", "the same"},
     {"weft_offset", "PyTorch's samples add tensors; weft_hardsigmoid has it"},
     {"weft_stop_gradient", "no OpInfo: test_gradients_by"},
     {"weft_rotary", "no OpInfo: test_golden_ops"},

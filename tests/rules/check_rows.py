@@ -147,9 +147,10 @@ def here_lines():
         text = re.sub(r"/\*.*?\*/", "", read(f"include/weft/{header}"), flags=re.S)
         for name, arguments in re.findall(r"(?:weft_value \*|int )(weft_\w+)\(([^;]*)\);", text):
             first = re.match(r"(\w+) \*(\w+)(,|$)", arguments)
-            if "weft_value *const *" in arguments:  # values in a list: a call may hold commas in braces
+            says = first and first[1] in TARGETS
+            if "weft_value *const *" in arguments and not says:  # what its first value says
                 yield f"#define {name}(...) {name}_at(__FILE__, __LINE__, __VA_ARGS__)"
-            if not first or first[1] not in TARGETS:
+            if not says:
                 continue
             target = TARGETS[first[1]]
             if first[3]:

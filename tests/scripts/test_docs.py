@@ -7,6 +7,7 @@ The words after the opening fence of a block decide:
                     without: a piece; the pieces of one page make one C file, in order, after #include "weft/weft.h",
                     and tests/docs/PAGE.c, which ends that file, runs them
   ```cpp            a whole C++17 program, the same
+  ```python         pieces of one program a page, which runs with the package of the build and must end with 0
   ```c ops/pointwise/relu.c   a quote: that file has these lines, one after the other
   ```c after LINE in FILE     (or before, instead of, or new FILE) an edit of a guide: it can be made (tools/scripts/guide.py);
                     `tools/nightly.sh guides` follows them
@@ -29,7 +30,7 @@ after them the table `lines` of their texts and functions.
 A table headed "called by, file, function" is a road through the sources: the function is in the file, and the caller, a
 file of an earlier row or "your program", calls it ("by a table": not by its name).
 
-    test_docs.py --prefix FOLDER [--graphtool FILE] [--cc cc] [--cxx c++] [--flags "..."]
+    test_docs.py --prefix FOLDER [--graphtool FILE] [--cc cc] [--cxx c++] [--flags "..."] [--python FILE --package FOLDER]
 
 A table headed "message" has in its first column what the sources print, as code: each piece between "…" is in a string of theirs. One
 headed "promise, shown by" names suites and parts of tools/nightly.sh that exist.
@@ -160,6 +161,23 @@ def check_code(page, compiler):
         compiler.compile(name, pieces, is_cpp=False)
     elif pieces != PROLOGUE:
         tell(name, f"its pieces of code are never run: {ending.relative_to(ROOT)} is missing")
+
+
+def check_python(page, compiler):
+    """The Python of a page as one program: each piece keeps its line numbers."""
+    text, name = "", page.relative_to(ROOT)
+    for number, words, piece in blocks(page):
+        if words == ["python"]:
+            text += "\n" * (number - text.count("\n")) + piece + "\n"
+    if not text:
+        return
+    if not compiler.o.package:
+        print(f"{name}: its Python does not run: this build has no package")
+        return
+    program = compiler.folder / f"{page.stem}.py"
+    program.write_text(text)
+    compiler.run(name, "env", f"PYTHONPATH={compiler.o.package}", compiler.o.python, str(program))
+    compiler.count += 1
 
 
 def table_lines(page):
@@ -462,6 +480,8 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--prefix", required=True)
     options.add_argument("--graphtool")
+    options.add_argument("--python", help="one that has what the package needs")
+    options.add_argument("--package", help="the folder of the package weft")
     options.add_argument("--cc", default="cc")
     options.add_argument("--cxx", default="c++")
     options.add_argument("--flags", default="", help="for the compiler, as the library was built: sanitizers")
@@ -472,6 +492,7 @@ def main():
             check_links(page)
             check_fences(page)
             check_code(page, compiler)
+            check_python(page, compiler)
             check_lines(page, compiler)
         if o.graphtool:
             shown = Path(folder) / "shown"

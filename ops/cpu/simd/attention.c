@@ -33,10 +33,10 @@ typedef struct view {
 } view;
 
 typedef struct sizes {
-    int64_t t, s, d;      /* queries, keys, head size */
+    int64_t t, s, d, e;   /* queries, keys, head size; that of values */
     int64_t heads, group; /* of q; and how many of them share one of k and v */
-    /* s rounded up to panels (GEMM_NR) and to tile rows (GEMM_MR); d rounded up to panels */
-    int64_t sp, sm, dp;
+    /* s rounded up to panels (GEMM_NR) and to tile rows (GEMM_MR); d and e rounded up to panels */
+    int64_t sp, sm, dp, ep;
     int64_t ld; /* floats from one row of scores to the next */
     const attention_attrs *attrs;
     float scale;
@@ -48,7 +48,8 @@ typedef struct layout {
     /* Of a block of queries: q and dy as rows and as panels (qp, dyp), scores p, their gradients ds, the
      * result. */
     int64_t q, dy, qp, dyp, p, ds, out;
-    int64_t room, kept;    /* one row as floats: of a head, or of a mask; what dropout keeps of a row */
+    /* one row as floats: of a head, or of a mask; what dropout keeps of a row; the slopes of its softcap */
+    int64_t room, kept, slope;
     int64_t dk, dv, total; /* gradients of all keys and values; total: of the scratch */
 } layout;
 
@@ -66,6 +67,8 @@ static sizes sizes_of(const weft_node *n, int q) {
     z.sp = up(z.s, GEMM_NR);
     z.sm = up(z.s, GEMM_MR);
     z.dp = up(z.d, GEMM_NR);
+    z.e = n->in[q + 2]->type.shape[3];
+    z.ep = up(z.e, GEMM_NR);
     z.ld = up(z.sp > z.sm ? z.sp : z.sm, 16);
     z.scale = (float)attention_scale(a, qt);
     return z;
@@ -84,21 +87,23 @@ static layout layout_of(const sizes *z, bool backward) {
     l.kt = reserve_floats(&l, z->sp * z->d);
     l.q = reserve_floats(&l, BLOCK * z->d);
     l.p = reserve_floats(&l, BLOCK * z->ld);
-    l.out = reserve_floats(&l, BLOCK * z->dp);
-    l.room = reserve_floats(&l, z->d > z->s ? z->d : z->s);
+    int64_t widest = z->d > z->e ? z->d : z->e;
+    l.out = reserve_floats(&l, BLOCK * up(widest, GEMM_NR));
+    l.room = reserve_floats(&l, widest > z->s ? widest : z->s);
     if (z->attrs->p > 0) l.kept = reserve_floats(&l, up(z->s, 4));
+    if (z->attrs->softcap > 0) l.slope = reserve_floats(&l, z->s);
     if (!backward) {
-        l.v = reserve_floats(&l, z->s * z->dp);
+        l.v = reserve_floats(&l, z->s * z->ep);
         return l;
     }
-    l.vt = reserve_floats(&l, z->sp * z->d);
+    l.vt = reserve_floats(&l, z->sp * z->e);
     l.k = reserve_floats(&l, z->s * z->dp);
-    l.dy = reserve_floats(&l, BLOCK * z->d);
+    l.dy = reserve_floats(&l, BLOCK * z->e);
     l.qp = reserve_floats(&l, BLOCK * z->dp);
-    l.dyp = reserve_floats(&l, BLOCK * z->dp);
+    l.dyp = reserve_floats(&l, BLOCK * z->ep);
     l.ds = reserve_floats(&l, BLOCK * z->ld);
     l.dk = reserve_floats(&l, z->sm * z->dp);
-    l.dv = reserve_floats(&l, z->sm * z->dp);
+    l.dv = reserve_floats(&l, z->sm * z->ep);
     return l;
 }
 
@@ -149,9 +154,9 @@ static void pack_rows(view x, int64_t first, int64_t count, int64_t d, float fac
 }
 
 /* Packs x as a B [count, d] of small_gemm.h: panels of `room` rows, zeros in the columns past d. */
-static void pack_panels(view x, int64_t count, int64_t room, const sizes *z, float *to) {
-    for (int64_t c = 0; c < z->dp; c += GEMM_NR) {
-        int64_t width = z->d - c < GEMM_NR ? z->d - c : GEMM_NR;
+static void pack_panels(view x, int64_t count, int64_t room, int64_t d, float *to) {
+    for (int64_t c = 0; c < d; c += GEMM_NR) {
+        int64_t width = d - c < GEMM_NR ? d - c : GEMM_NR;
         for (int64_t i = 0; i < count; i++) {
             float *row = to + c * room + i * GEMM_NR;
             row_load(x, i, c, width, row);
@@ -161,11 +166,11 @@ static void pack_panels(view x, int64_t count, int64_t room, const sizes *z, flo
 }
 
 /* Packs the transpose of x as a B [d, s], zeros in the columns past s. `room` holds one row. */
-static void pack_transposed(view x, const sizes *z, float *to, float *room) {
+static void pack_transposed(view x, const sizes *z, int64_t d, float *to, float *room) {
     for (int64_t j = 0; j < z->sp; j++) {
-        float *column = to + j / GEMM_NR * GEMM_NR * z->d + j % GEMM_NR;
-        if (j < z->s) row_load(x, j, 0, z->d, room);
-        for (int64_t k = 0; k < z->d; k++) column[k * GEMM_NR] = j < z->s ? room[k] : 0;
+        float *column = to + j / GEMM_NR * GEMM_NR * d + j % GEMM_NR;
+        if (j < z->s) row_load(x, j, 0, d, room);
+        for (int64_t k = 0; k < d; k++) column[k * GEMM_NR] = j < z->s ? room[k] : 0;
     }
 }
 
@@ -222,6 +227,18 @@ static void mask_row(const head_mask *m, int64_t i, key_range keys, float *restr
     for (int64_t j = 0; j < n; j++) x[j] += room[j];
 }
 
+/* ---- softcap ---- */
+
+/* Scores x become cap tanh(x / cap); slope, unless NULL, gets the derivatives. */
+static void cap_row(double softcap, int64_t n, float *restrict x, float *restrict slope) {
+    float cap = (float)softcap, by = 1 / cap;
+    for (int64_t j = 0; j < n; j++) {
+        float t = vm_tanh(x[j] * by);
+        x[j] = cap * t;
+        if (slope) slope[j] = 1 - t * t;
+    }
+}
+
 /* ---- dropout ---- */
 
 /* kept[j] = 0 or `factor` for the keys of row number `row`; `kept` has room for whole counters. */
@@ -253,7 +270,8 @@ static block block_at(const sizes *z, int64_t first) {
     b.tall = up(b.rows, GEMM_MR);
     b.keys = attention_keys(z->attrs, first + b.rows - 1, z->s).end;
     b.from = attention_keys(z->attrs, first, z->s).begin;
-    if (b.from == b.keys) b.from--; /* queries past all windows: one key, which they do not see */
+    /* queries that see no key: one, which they do not see */
+    if (b.from >= b.keys) b.keys = (b.from = b.from < z->s ? b.from : z->s - 1) + 1;
     b.from = b.from / KEY_STEP * KEY_STEP;
     int64_t panels = up(b.keys - b.from, GEMM_NR), tiles = up(b.keys - b.from, GEMM_MR);
     b.wide = panels > tiles ? panels : tiles;
@@ -261,15 +279,17 @@ static block block_at(const sizes *z, int64_t first) {
 }
 
 /* Scores of the block's queries, rows a [tall, d], with its keys in panels, into rows x of z->ld. */
-static void block_scores(const sizes *z, const block *b, const float *a, const float *keys, float *x) {
-    gemm_rows(b->tall, up(b->keys - b->from, GEMM_NR), z->d, a, z->d, keys + b->from * z->d, z->d * GEMM_NR,
-              x + b->from, z->ld);
+static void block_scores(const sizes *z, const block *b, int64_t d, const float *a, const float *keys,
+                         float *x) {
+    gemm_rows(b->tall, up(b->keys - b->from, GEMM_NR), d, a, d, keys + b->from * d, d * GEMM_NR, x + b->from,
+              z->ld);
 }
 
-/* out [tall, dp] = the rows x of z->ld times keys or values in panels. */
-static void block_product(const sizes *z, const block *b, const float *x, const float *values, float *out) {
-    gemm_rows(b->tall, z->dp, b->keys - b->from, x + b->from, z->ld, values + b->from * GEMM_NR,
-              z->s * GEMM_NR, out, z->dp);
+/* out [tall, dp] = the rows x of z->ld times keys or values in panels, of dp columns. */
+static void block_product(const sizes *z, const block *b, int64_t dp, const float *x, const float *values,
+                          float *out) {
+    gemm_rows(b->tall, dp, b->keys - b->from, x + b->from, z->ld, values + b->from * GEMM_NR, z->s * GEMM_NR,
+              out, dp);
 }
 
 /* Zeros in a row outside of its own keys. */
@@ -304,11 +324,12 @@ static void block_forward(const sizes *z, const layout *l, float *s, const block
     float factor[BLOCK];
     /* scale goes to q: T D multiplications rather than T S */
     pack_rows(m->q, b->first, b->rows, z->d, z->scale, s + l->q);
-    block_scores(z, b, s + l->q, s + l->kt, s + l->p);
+    block_scores(z, b, z->d, s + l->q, s + l->kt, s + l->p);
     for (int64_t i = 0; i < b->rows; i++) {
         float max, *p = s + l->p + i * z->ld;
         int64_t row = b->first + i;
         key_range keys = attention_keys(z->attrs, row, z->s);
+        if (z->attrs->softcap > 0) cap_row(z->attrs->softcap, keys.end - keys.begin, p + keys.begin, NULL);
         if (m->mask.data) mask_row(&m->mask, row, keys, p, s + l->room);
         float sum = exp_row(p + keys.begin, keys.end - keys.begin, &max);
         row_clear(b, keys, p);
@@ -320,9 +341,9 @@ static void block_forward(const sizes *z, const layout *l, float *s, const block
         m->lse[row] = (m->shift ? 0 : max) + (sum == 0 ? 0 : vm_log(sum));
         if (m->shift) m->shift[row] = max;
     }
-    block_product(z, b, s + l->p, s + l->v, s + l->out);
+    block_product(z, b, z->ep, s + l->p, s + l->v, s + l->out);
     for (int64_t i = 0; i < b->rows; i++)
-        put_row(s + l->out + i * z->dp, factor[i], z->d, m->y, b->first + i);
+        put_row(s + l->out + i * z->ep, factor[i], z->e, m->y, b->first + i);
 }
 
 /* in: q, k, v [B, H, T, D] at any strides, whose k and v are packed; out: y [B, T, H, D], lse [B, H, T]. */
@@ -344,8 +365,8 @@ static void head_forward(const kernel_call *c, const sizes *z, const layout *l, 
 
 /* Keys and values of head h of k and v. */
 static void keys_pack(const kernel_call *c, const sizes *z, const layout *l, float *s, int64_t b, int64_t h) {
-    pack_transposed(head_of(&c->in[ATTENTION_K], b, h, 1, 2), z, s + l->kt, s + l->room);
-    pack_panels(head_of(&c->in[ATTENTION_V], b, h, 1, 2), z->s, z->s, z, s + l->v);
+    pack_transposed(head_of(&c->in[ATTENTION_K], b, h, 1, 2), z, z->d, s + l->kt, s + l->room);
+    pack_panels(head_of(&c->in[ATTENTION_V], b, h, 1, 2), z->s, z->s, z->e, s + l->v);
 }
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
@@ -430,10 +451,12 @@ static void query_backward(const sizes *z, const layout *l, float *s, const bloc
     int64_t row = b->first + i;
     float *p = s + l->p + i * z->ld, *ds = s + l->ds + i * z->ld;
     key_range keys = attention_keys(z->attrs, row, z->s);
+    bool caps = z->attrs->softcap > 0;
+    if (caps) cap_row(z->attrs->softcap, keys.end - keys.begin, p + keys.begin, s + l->slope);
     if (m->mask.data) mask_row(&m->mask, row, keys, p, s + l->room);
-    row_load(m->y, row, 0, z->d, s + l->room);
+    row_load(m->y, row, 0, z->e, s + l->room);
     /* delta = dy . y replaces the sum of p dp over the row */
-    float delta = dot(s + l->dy + i * z->d, s + l->room, z->d);
+    float delta = dot(s + l->dy + i * z->e, s + l->room, z->e);
     float shift = m->shift ? m->shift[row] : 0, *own_p = p + keys.begin, *own_ds = ds + keys.begin;
     int64_t n = keys.end - keys.begin;
     if (z->attrs->p > 0) {
@@ -445,6 +468,7 @@ static void query_backward(const sizes *z, const layout *l, float *s, const bloc
     row_clear(b, keys, p);
     row_clear(b, keys, ds);
     if (m->scores) put_scores(z, ds, keys, m->scores + row * z->s);
+    for (int64_t j = 0; j < n && caps; j++) own_ds[j] *= s[l->slope + j];
 }
 
 /* For one block: recomputes the scores, then their gradients, then dq; adds to dk and dv. q is packed times
@@ -452,19 +476,19 @@ static void query_backward(const sizes *z, const layout *l, float *s, const bloc
 static void block_backward(const sizes *z, const layout *l, float *s, const block *b, const head *m) {
     int64_t tiles = up(b->keys - b->from, GEMM_MR);
     pack_rows(m->q, b->first, b->rows, z->d, z->scale, s + l->q);
-    pack_rows(m->dy, b->first, b->rows, z->d, 1, s + l->dy);
-    pack_panels(f32_view(s + l->q, z->d), b->rows, BLOCK, z, s + l->qp);
-    pack_panels(f32_view(s + l->dy, z->d), b->rows, BLOCK, z, s + l->dyp);
-    block_scores(z, b, s + l->q, s + l->kt, s + l->p);
-    block_scores(z, b, s + l->dy, s + l->vt, s + l->ds);
+    pack_rows(m->dy, b->first, b->rows, z->e, 1, s + l->dy);
+    pack_panels(f32_view(s + l->q, z->d), b->rows, BLOCK, z->d, s + l->qp);
+    pack_panels(f32_view(s + l->dy, z->e), b->rows, BLOCK, z->e, s + l->dyp);
+    block_scores(z, b, z->d, s + l->q, s + l->kt, s + l->p);
+    block_scores(z, b, z->e, s + l->dy, s + l->vt, s + l->ds);
     for (int64_t i = 0; i < b->rows; i++) query_backward(z, l, s, b, m, i);
-    block_product(z, b, s + l->ds, s + l->k, s + l->out);
+    block_product(z, b, z->dp, s + l->ds, s + l->k, s + l->out);
     for (int64_t i = 0; i < b->rows; i++)
         put_row(s + l->out + i * z->dp, z->scale, z->d, m->dq, b->first + i);
     gemm_transposed_add(tiles, z->dp, b->rows, s + l->ds + b->from, z->ld, s + l->qp, BLOCK * GEMM_NR,
                         s + l->dk + b->from * z->dp, z->dp);
-    gemm_transposed_add(tiles, z->dp, b->rows, s + l->p + b->from, z->ld, s + l->dyp, BLOCK * GEMM_NR,
-                        s + l->dv + b->from * z->dp, z->dp);
+    gemm_transposed_add(tiles, z->ep, b->rows, s + l->p + b->from, z->ld, s + l->dyp, BLOCK * GEMM_NR,
+                        s + l->dv + b->from * z->ep, z->ep);
 }
 
 /* One head of q; its keys and values are packed. */
@@ -493,15 +517,15 @@ static void group_backward(const kernel_call *c, const sizes *z, const layout *l
                            int64_t h) {
     view k = head_of(&c->in[BACKWARD_K], b, h, 1, 2), v = head_of(&c->in[BACKWARD_V], b, h, 1, 2);
     view dk = head_of(&c->out[1], b, h, 2, 1), dv = head_of(&c->out[2], b, h, 2, 1);
-    pack_transposed(k, z, s + l->kt, s + l->room);
-    pack_transposed(v, z, s + l->vt, s + l->room);
-    pack_panels(k, z->s, z->s, z, s + l->k);
+    pack_transposed(k, z, z->d, s + l->kt, s + l->room);
+    pack_transposed(v, z, z->e, s + l->vt, s + l->room);
+    pack_panels(k, z->s, z->s, z->d, s + l->k);
     memset(s + l->dk, 0, (size_t)(z->sm * z->dp) * sizeof *s);
-    memset(s + l->dv, 0, (size_t)(z->sm * z->dp) * sizeof *s);
+    memset(s + l->dv, 0, (size_t)(z->sm * z->ep) * sizeof *s);
     for (int64_t i = 0; i < z->group; i++) head_backward(c, z, l, s, b, h * z->group + i);
     for (int64_t j = 0; j < z->s; j++) {
         put_row(s + l->dk + j * z->dp, 1, z->d, dk, j);
-        put_row(s + l->dv + j * z->dp, 1, z->d, dv, j);
+        put_row(s + l->dv + j * z->ep, 1, z->e, dv, j);
     }
 }
 

@@ -1,4 +1,5 @@
-/* index.c - gather and scatter of elements of any width, scatter_add of all types but f64.
+/* index.c - gather and scatter of elements of any width, scatter_add and
+ * scatter_reduce of all types but f64.
  *
  * The loop over ids is divided into lines along the indexed axis: what a line reads or writes of x and y, no
  * other line does. Threads share the lines, so the elements that scatter adds to one place come in the order
@@ -228,6 +229,76 @@ static weft_status scatter_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
+/* ---- scatter_reduce ---- */
+
+static const char *reduce_declines(const weft_node *n, const kernel_env *env) {
+    weft_dtype dtype = n->in[0]->type.dtype;
+    return dtype == WEFT_F64 || dtype_is_reduced(dtype) ? "f64, bf16 or f16" : NULL;
+}
+
+#define LARGER(a, b)  ((b) > (a) || (b) != (b) ? (b) : (a)) /* a NaN stays: nothing is above it */
+#define SMALLER(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
+#define PRODUCT(a, b) ((a) * (b))
+#define JOIN(name, type, OF)                                                                                 \
+    static void name(const job *j, const strip *p) {                                                         \
+        type *y = (type *)j->memory[OTHER] + p->at[OTHER];                                                   \
+        const axis *by = &j->columns;                                                                        \
+        for (int64_t k = 0; k < j->along.length; k++) {                                                      \
+            int64_t ids = p->at[IDS] + k * j->along.stride[IDS];                                             \
+            const type *from =                                                                               \
+                (const type *)j->memory[SOURCE] + p->at[SOURCE] + k * j->along.stride[SOURCE];               \
+            for (int64_t i = 0; i < p->columns; i++) {                                                       \
+                type *to =                                                                                   \
+                    y + i * by->stride[OTHER] + id_at(&j->c->in[1], ids + i * by->stride[IDS]) * j->step;    \
+                *to = (type)OF(*to, from[i * by->stride[SOURCE]]);                                           \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+/* Products are of unsigned, so that they wrap around; u8's product is of ints, which it fits. */
+JOIN(prod_f32, float, PRODUCT)
+JOIN(prod_i64, uint64_t, PRODUCT)
+JOIN(prod_i32, uint32_t, PRODUCT)
+JOIN(prod_u8, uint8_t, PRODUCT)
+JOIN(amax_f32, float, LARGER)
+JOIN(amax_i64, int64_t, LARGER)
+JOIN(amax_i32, int32_t, LARGER)
+JOIN(amax_u8, uint8_t, LARGER)
+JOIN(amin_f32, float, SMALLER)
+JOIN(amin_i64, int64_t, SMALLER)
+JOIN(amin_i32, int32_t, SMALLER)
+JOIN(amin_u8, uint8_t, SMALLER)
+
+typedef void (*for_strip)(const job *, const strip *);
+
+static for_strip join_of(weft_dtype dtype, int64_t join) {
+    static const for_strip of[][4] = {{prod_f32, prod_i64, prod_i32, prod_u8},
+                                      {amax_f32, amax_i64, amax_i32, amax_u8},
+                                      {amin_f32, amin_i64, amin_i32, amin_u8}};
+    return of[join][dtype == WEFT_F32 ? 0 : dtype == WEFT_I64 ? 1 : dtype == WEFT_I32 ? 2 : 3];
+}
+
+static weft_status reduce_run(void *state, const kernel_call *c) {
+    const scatter_reduce_attrs *a = c->attrs;
+    weft_dtype dtype = c->out[0].type.dtype;
+    job j;
+    weft_status status = begin(&j, c);
+    if (status) return status;
+    if (a->fresh) {
+        /* first all places hold what joined to an element leaves it as it is */
+        uint64_t bits = 0;
+        float neutral = (float)scatter_neutral(a->join);
+        int64_t integer = scatter_neutral_int(a->join, dtype);
+        memcpy(&bits, dtype == WEFT_F32 ? (void *)&neutral : (void *)&integer, dtype == WEFT_F32 ? 4 : 8);
+        job all = j;
+        all.memory[SOURCE] = (char *)&bits;
+        all.columns.stride[SOURCE] = all.along.stride[SOURCE] = 0;
+        for (int k = 0; k < all.n; k++) all.outer[k].stride[SOURCE] = 0;
+        run_strips(&all, j.width == 1 ? scatter_1 : j.width == 4 ? scatter_4 : scatter_8);
+    }
+    run_strips(&j, join_of(dtype, a->join));
+    return WEFT_OK;
+}
+
 /* ---- scatter_add ---- */
 
 static const char *add_declines(const weft_node *n, const kernel_env *env) {
@@ -302,5 +373,6 @@ static weft_status add_run(void *state, const kernel_call *c) {
 
 SIMD_KERNEL(gather, .strided_in = ~0u, .run = gather_run);
 SIMD_KERNEL(scatter, .strided_in = ~0u, .run = scatter_run);
+SIMD_KERNEL(scatter_reduce, .strided_in = ~0u, .declines = reduce_declines, .run = reduce_run);
 SIMD_KERNEL(scatter_add, .strided_in = ~0u, .declines = add_declines, .workspace = add_workspace,
             .run = add_run);

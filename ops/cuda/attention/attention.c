@@ -7,12 +7,18 @@
 /* Largest head size of each kind. */
 enum { TENSOR_CORE_HEAD = 128, PLAIN_HEAD = 256 };
 
+/* Of q and k, or of v. */
+static int64_t widest_head(const weft_node *n, int q) {
+    int64_t d = n->in[q]->type.shape[3], e = n->in[q + 2]->type.shape[3];
+    return d > e ? d : e;
+}
+
 /* The limits of all kernels here; q is the operand that holds the queries. Rows and columns of scores are
  * ints. */
 static const char *declines_head(const weft_node *n, const kernel_env *env, int q) {
     const int64_t *s = n->in[q]->type.shape;
     int64_t keys = n->in[q + 1]->type.shape[2];
-    if (s[3] > PLAIN_HEAD) return "heads of more than 256 elements";
+    if (widest_head(n, q) > PLAIN_HEAD) return "heads of more than 256 elements";
     if (s[2] > 1 << 30 || keys > 1 << 30) return "more than 2^30 queries or keys";
     return declines_types(n, env);
 }
@@ -20,7 +26,7 @@ static const char *declines_head(const weft_node *n, const kernel_env *env, int 
 static const char *declines_tensor_cores(const weft_node *n, int q) {
     const attention_attrs *a = n->attrs;
     if (!dtype_is_reduced(n->in[q]->type.dtype)) return "not bf16 or f16";
-    if (n->in[q]->type.shape[3] > TENSOR_CORE_HEAD) return "heads of more than 128 elements";
+    if (widest_head(n, q) > TENSOR_CORE_HEAD) return "heads of more than 128 elements";
     /* a running maximum of scaled scores needs a scale that keeps the order */
     return a->scale < 0 ? "the scale is negative" : NULL;
 }

@@ -3,9 +3,8 @@
  * values are double-buffered: the next tile is copied while this one is computed.
  *
  * Each warp has 16 MT rows of queries. q, k, v may be views of one packed tensor: tiles are loaded by
- * strides. Every row has one order of sums, so the bits repeat. MASKED kernels take a mask, or
- * dropout, or both: their scores are scaled before the mask is applied, the others scale within the power of
- * two. */
+ * strides. Every row has one order of sums, so the bits repeat. MASKED kernels take a mask, dropout or
+ * softcap: their scores are scaled before these are applied, the others scale within the power of two. */
 #include "ops/cuda/attention/attention.cuh"
 
 /* Heads padded to DP = 64: 4 warps with 32 rows each; DP = 128: 8 warps with 16, since the results of a row
@@ -71,8 +70,8 @@ __device__ static inline void mask_scores(float (&score)[N][4], const forward_op
         UNROLLED(i, 4) {
             int q = row + i / 2 * 8, j = key + 8 * n + i % 2;
             bool is_seen = q < s.z.t && j < s.z.s && s.z.sees(q, j);
-            score[n][i] =
-                is_seen ? s.mask.apply(score[n][i] * s.z.scale, work.batch, work.head, q, j) : -INFINITY;
+            float slope, x = s.z.capped(score[n][i] * s.z.scale, &slope);
+            score[n][i] = is_seen ? s.mask.apply(x, work.batch, work.head, q, j) : -INFINITY;
         }
 }
 
@@ -84,7 +83,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS) attention_forward(forward_oper
     SHARED_MEMORY(T, shared);
     T *tile_q = shared, *tile_k = tile_q + QUERIES * DP, *tile_v = tile_k + 2 * KEYS * DP;
     const attention_shape &z = s.z;
-    attention_work work(z.batches, z.heads, s.tiles, z.causal);
+    attention_work work(z.batches, z.heads, s.tiles, z.up);
     int first = work.tile * QUERIES, past = first + QUERIES < z.t ? first + QUERIES : z.t;
     int begin = z.keys_begin(first, past, KEYS), blocks = z.keys_end(past, KEYS);
     /* the warp's first row of the tile */
@@ -97,7 +96,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS) attention_forward(forward_oper
     auto fetch = [&](int block) {
         int half = block % 2 * KEYS * DP;
         tile_load<DP, KEYS, SHAPE::THREADS>(tile_k + half, s.k, head_k, block * KEYS, z.s, z.d);
-        tile_load<DP, KEYS, SHAPE::THREADS>(tile_v + half, s.v, head_v, block * KEYS, z.s, z.d);
+        tile_load<DP, KEYS, SHAPE::THREADS>(tile_v + half, s.v, head_v, block * KEYS, z.s, z.e);
         copy_async_commit();
     };
     tile_load<DP, QUERIES, SHAPE::THREADS>(tile_q, s.q, s.q.at(work.batch, work.head), first, z.t, z.d);
@@ -145,7 +144,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS) attention_forward(forward_oper
             if (MASKED && s.shift) s.shift[at] = most;
         }
         tile_store<DP>(tile_q, own + 16 * m, out[m], factor, s.y, s.y.at(work.batch, work.head),
-                       first + own + 16 * m, z.t, z.d);
+                       first + own + 16 * m, z.t, z.e);
     }
 }
 
@@ -154,13 +153,14 @@ template <class T, int DP> static weft_status forward_launch(const kernel_call *
     using S = forward_shape<DP>;
     forward_operands<T> s = forward_operands_of<T>(c);
     s.tiles = (s.z.t + S::QUERIES - 1) / S::QUERIES;
+    bool is_masked = s.mask.data || s.dropout.run || s.z.cap > 0;
     return launch(
-        c, s.mask.data || s.dropout.run ? attention_forward<T, S, true> : attention_forward<T, S, false>,
+        c, is_masked ? attention_forward<T, S, true> : attention_forward<T, S, false>,
         attention_blocks(s.z.batches, s.z.heads, s.tiles), dim3(S::THREADS), S::ELEMENTS * sizeof(T), s);
 }
 
 weft_status cuda_attention_run(void *, const kernel_call *c) {
-    bool is_small = c->in[0].type.shape[3] <= 64;
+    bool is_small = c->in[ATTENTION_Q].type.shape[3] <= 64 && c->in[ATTENTION_V].type.shape[3] <= 64;
     if (c->in[0].type.dtype == WEFT_BF16)
         return is_small ? forward_launch<__nv_bfloat16, 64>(c) : forward_launch<__nv_bfloat16, 128>(c);
     return is_small ? forward_launch<__half, 64>(c) : forward_launch<__half, 128>(c);

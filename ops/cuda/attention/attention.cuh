@@ -18,46 +18,66 @@ extern "C" {
 struct attention_shape {
     int64_t batches;
     int heads, group;        /* of q; and how many of them share one of k and v */
-    int t, s, d;             /* queries t, keys s, head size d */
-    bool causal, all;        /* all: every tile is walked over, whether a query sees its keys or not */
-    int window;              /* 0: none */
+    int t, s, d, e;          /* queries t, keys s, head size d, that of values e */
+    bool up, low, all;       /* all: every tile is walked over, whether a query sees its keys or not */
+    int upper, lower;        /* up: query i sees keys j < i + upper; low: keys j > i + lower */
     float scale, scale_log2; /* of the scores; and times log2 e, so that 2^x serves for e^x */
+    float cap;               /* softcap; 0: none */
 
     /* The tiles of `step` keys [begin, end) which queries from `first` to before `past` see: at least one. */
     __device__ int keys_end(int past, int step) const {
-        return ((causal && past < s && !all ? past : s) + step - 1) / step;
+        int end = up && past - 1 + upper < s && !all ? past - 1 + upper : s;
+        return end < 1 ? 1 : (end + step - 1) / step;
     }
     __device__ int keys_begin(int first, int past, int step) const {
-        int begin = window && first >= window && !all ? (first + 1 - window) / step : 0;
+        int begin = low && first + lower >= 0 && !all ? (first + 1 + lower) / step : 0;
         int last = keys_end(past, step) - 1;
         return begin < last ? begin : last;
     }
     /* The tiles of `step` queries which see keys from `first` to before `past`; there may be none. */
     __device__ int queries_begin(int first, int step) const {
-        return causal ? first / step : 0;
+        return up && first + 1 > upper ? (first + 1 - upper) / step : 0;
     }
     __device__ int queries_end(int past, int step) const {
-        int64_t end = window && (int64_t)past - 1 + window < t ? past - 1 + window : t;
-        return (int)((end + step - 1) / step);
+        int end = low && past - 1 - lower < t ? past - 1 - lower : t;
+        return end < 1 ? 0 : (end + step - 1) / step;
     }
     /* Whether query i sees key j, both of which exist, whatever the mask. */
     __device__ bool sees(int i, int j) const {
-        return !(causal && j > i) && !(window && j <= i - window);
+        return !(up && j >= i + upper) && !(low && j <= i + lower);
     }
     /* Whether queries [i, i_past) see all keys [j, j_past), or none. */
     __device__ bool sees_all(int i, int i_past, int j, int j_past) const {
-        return !(causal && j_past - 1 > i) && !(window && j <= i_past - 1 - window);
+        return !(up && j_past - 1 >= i + upper) && !(low && j <= i_past - 1 + lower);
     }
     __device__ bool sees_none(int i, int i_past, int j, int j_past) const {
-        return !all && ((causal && j > i_past - 1) || (window && j_past - 1 <= i - window));
+        return !all && ((up && j >= i_past - 1 + upper) || (low && j_past - 1 <= i + lower));
+    }
+    /* A score that was scaled, after softcap; its derivative goes to *slope. */
+    __device__ float capped(float x, float *slope) const {
+        *slope = 1;
+        if (cap == 0) return x;
+        float y = tanhf(x / cap);
+        *slope = 1 - y * y;
+        return cap * y;
     }
 };
 
-/* q: the operand that holds the queries; keys follow it. A window as long as the queries has no effect. */
+/* A limit beyond all queries and keys, of which there are at most 2^30, does what one at their end does; i +
+ * limit and i - limit are ints. */
+static inline int attention_limit(int64_t i, int64_t least) {
+    const int64_t most = 1 << 30;
+    return (int)(i > most ? most : i < least ? least : i);
+}
+
+/* q: the operand that holds the queries; keys and values follow it. A limit that hides nothing has no
+ * effect. */
 static inline attention_shape attention_shape_of(const kernel_call *c, int q) {
     const int64_t *qs = c->in[q].type.shape, *ks = c->in[q + 1].type.shape;
     const attention_attrs *a = static_cast<const attention_attrs *>(c->attrs);
     double scale = attention_scale(a, &c->in[q].type);
+    int64_t ahead = a->causal ? 1 : a->ahead < ATTENTION_MOST ? a->ahead : ATTENTION_MOST;
+    int64_t window = a->window < ATTENTION_MOST ? a->window : ATTENTION_MOST;
     attention_shape z = {};
     z.batches = qs[0];
     z.heads = (int)qs[1];
@@ -65,11 +85,15 @@ static inline attention_shape attention_shape_of(const kernel_call *c, int q) {
     z.t = (int)qs[2];
     z.s = (int)ks[2];
     z.d = (int)qs[3];
-    z.causal = a->causal;
+    z.e = (int)c->in[q + 2].type.shape[3];
+    z.upper = attention_limit(a->offset + ahead, 1 - (1 << 30));
+    z.lower = attention_limit(a->offset - window, -(1 << 30));
+    z.up = ahead && z.upper < z.s;
+    z.low = window && z.lower + z.t - 1 >= 0;
     z.all = a->mask_gradient;
-    z.window = a->window < qs[2] ? (int)a->window : 0;
     z.scale = (float)scale;
     z.scale_log2 = (float)(scale * M_LOG2E);
+    z.cap = (float)a->softcap;
     return z;
 }
 
@@ -178,7 +202,7 @@ template <class T> struct forward_operands {
     int tiles;          /* of queries */
 };
 
-/* q, k and v are [B, H, T, D], y is [B, T, H, D]; any strides. */
+/* q, k and v are [B, H, T, D or E], y is [B, T, H, E]; any strides. */
 template <class T> static forward_operands<T> forward_operands_of(const kernel_call *c) {
     forward_operands<T> s = {};
     s.z = attention_shape_of(c, ATTENTION_Q);
@@ -205,7 +229,7 @@ template <class T> struct backward_operands {
     int tiles;                /* of the kernel that is launched */
 };
 
-/* dy, y and the results are [B, T, H, D]; q, k and v are [B, H, T, D]; any strides. */
+/* dy, y and the results are [B, T, H, D or E]; q, k and v are [B, H, T, D or E]; any strides. */
 template <class T> static backward_operands<T> backward_operands_of(const kernel_call *c) {
     backward_operands<T> s = {};
     s.z = attention_shape_of(c, BACKWARD_Q);

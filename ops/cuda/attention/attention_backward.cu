@@ -2,8 +2,8 @@
  * 2307.08691, algorithm 2), in two passes so that every sum has one owner and one order: blocks of queries
  * walk over the keys for dq (and store delta = dy . y for the other pass), then blocks of keys walk over the
  * queries for dk and dv. Both compute the scores again: 7 products instead of 5, but neither atomics nor a
- * copy of dq for each block of keys. MASKED kernels, for a mask or dropout or both, scale scores
- * before the mask is applied. */
+ * copy of dq for each block of keys. MASKED kernels, for a mask, dropout or softcap, scale scores
+ * before they are applied. */
 #include "ops/cuda/attention/attention.cuh"
 
 /* ---- dq ---- */
@@ -24,13 +24,13 @@ __device__ static inline void row_deltas(const backward_operands<T> &s, const at
     int lane = (int)threadIdx.x % 32, r = lane / 2;
     const T *y = s.y.at(work.batch, work.head) + (first + r) * s.y.row;
     float sum = 0;
-    for (int chunk = lane % 2; chunk * 8 < s.z.d && first + r < s.z.t; chunk += 2) {
+    for (int chunk = lane % 2; chunk * 8 < s.z.e && first + r < s.z.t; chunk += 2) {
         float a[8], b[8] = {};
         load_floats<8>(tile_dy + tile_place<DP>(row + r, chunk), a);
         if (s.y.is_fast)
             load_floats<8>(y + chunk * 8, b);
         else
-            for (int j = 0; j < 8 && chunk * 8 + j < s.z.d; j++) b[j] = to_float(y[chunk * 8 + j]);
+            for (int j = 0; j < 8 && chunk * 8 + j < s.z.e; j++) b[j] = to_float(y[chunk * 8 + j]);
         UNROLLED(j, 8) sum += a[j] * b[j];
     }
     sum += __shfl_xor_sync(0xffffffffu, sum, 1);
@@ -40,18 +40,20 @@ __device__ static inline void row_deltas(const backward_operands<T> &s, const at
     delta[1] = __shfl_sync(0xffffffffu, sum, lane / 4 * 2 + 16);
 }
 
-/* The probability of a score q . k that is seen. `lse` is in powers of two. */
+/* The probability of a score q . k that is seen, and the derivative of its softcap. `lse` is in powers of
+ * two. */
 template <bool MASKED, class T>
 __device__ static inline float probability(float score, const backward_operands<T> &s,
                                            const attention_work &work, int h, int i, int j, float shift,
-                                           float lse) {
+                                           float lse, float *slope) {
+    *slope = 1;
     if (!MASKED) return fast_exp2(fmaf(score, s.z.scale_log2, -lse));
-    float x = s.mask.apply(score * s.z.scale, work.batch, h, i, j);
+    float x = s.mask.apply(s.z.capped(score * s.z.scale, slope), work.batch, h, i, j);
     return fast_exp2(fmaf(x - shift, 1.4426950408889634f, -lse));
 }
 
-/* p holds scores and becomes ds = p (dp - delta), 0 where hidden. lse is in powers of two. Element (n, i) is
- * query row + 8 (i / 2), key + 8 n + i % 2. */
+/* p holds scores and becomes ds = p (dp - delta), times the slope of softcap, 0 where hidden. lse is in
+ * powers of two. Element (n, i) is query row + 8 (i / 2), key + 8 n + i % 2. */
 template <bool MASKED, class T, int N>
 __device__ static inline void query_ds(float (&p)[N][4], const float (&dp)[N][4],
                                        const backward_operands<T> &s, const attention_work &work,
@@ -62,12 +64,14 @@ __device__ static inline void query_ds(float (&p)[N][4], const float (&dp)[N][4]
             int q = row + i / 2 * 8, j = key + 8 * n + i % 2;
             bool is_there = j < s.z.s && (!MASKED || q < s.z.t);
             bool is_seen = is_whole || (is_there && s.z.sees(q, j));
-            float power =
-                is_seen ? probability<MASKED>(p[n][i], s, work, work.head, q, j, shift[i / 2], lse[i / 2])
-                        : 0.0f;
+            float slope = 1, power = 0;
+            if (is_seen)
+                power = probability<MASKED>(p[n][i], s, work, work.head, q, j, shift[i / 2], lse[i / 2],
+                                            &slope);
             p[n][i] = is_seen ? power * (dp[n][i] - delta[i / 2]) : 0.0f;
             if (MASKED && s.scores && is_there)
                 s.scores[((work.batch * s.z.heads + work.head) * s.z.t + q) * s.z.s + j] = p[n][i];
+            p[n][i] *= slope;
         }
 }
 
@@ -80,7 +84,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dq(backward_opera
     T *tile_q = shared, *tile_dy = tile_q + QUERIES * DP, *tile_k = tile_dy + QUERIES * DP,
       *tile_v = tile_k + 2 * KEYS * DP;
     const attention_shape &z = s.z;
-    attention_work work(z.batches, z.heads, s.tiles, z.causal);
+    attention_work work(z.batches, z.heads, s.tiles, z.up);
     int first = work.tile * QUERIES, past = first + QUERIES < z.t ? first + QUERIES : z.t;
     int begin = z.keys_begin(first, past, KEYS), blocks = z.keys_end(past, KEYS);
     int lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * 16 * MT, row = first + own + lane / 4;
@@ -91,11 +95,11 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dq(backward_opera
     auto fetch = [&](int block) {
         int half = block % 2 * KEYS * DP;
         tile_load<DP, KEYS, THREADS>(tile_k + half, s.k, head_k, block * KEYS, z.s, z.d);
-        tile_load<DP, KEYS, THREADS>(tile_v + half, s.v, head_v, block * KEYS, z.s, z.d);
+        tile_load<DP, KEYS, THREADS>(tile_v + half, s.v, head_v, block * KEYS, z.s, z.e);
         copy_async_commit();
     };
     tile_load<DP, QUERIES, THREADS>(tile_q, s.q, s.q.at(work.batch, work.head), first, z.t, z.d);
-    tile_load<DP, QUERIES, THREADS>(tile_dy, s.dy, s.dy.at(work.batch, work.head), first, z.t, z.d);
+    tile_load<DP, QUERIES, THREADS>(tile_dy, s.dy, s.dy.at(work.batch, work.head), first, z.t, z.e);
     fetch(begin);
     float dq[MT][DP / 8][4] = {}, lse[MT][2], shift[MT][2] = {}, delta[MT][2];
     UNROLLED(m, 2 * MT) {
@@ -161,14 +165,15 @@ __device__ static inline void key_ds(float (&p)[N][4], float (&dp)[N][4], const 
             bool is_there = !MASKED || (q < s.z.t && j < s.z.s);
             bool is_seen = is_whole || (is_there && s.z.sees(q, j));
             float shift = MASKED && s.shift ? tile.shift[at] : 0.0f;
-            float power = is_seen ? probability<MASKED>(p[n][i], s, work, tile.head, q, j, shift,
-                                                        tile.lse[at] * 1.4426950408889634f)
-                                  : 0.0f;
+            float slope = 1, power = 0;
+            if (is_seen)
+                power = probability<MASKED>(p[n][i], s, work, tile.head, q, j, shift,
+                                            tile.lse[at] * 1.4426950408889634f, &slope);
             float kept = 1;
             if (MASKED && s.dropout.run && is_seen)
                 kept = s.dropout.at(tile.stream, (work.batch * s.z.heads + tile.head) * s.z.t + q, j);
             p[n][i] = power * kept;
-            dp[n][i] = power * (dp[n][i] * kept - tile.delta[at]);
+            dp[n][i] = power * (dp[n][i] * kept - tile.delta[at]) * slope;
         }
 }
 
@@ -193,7 +198,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dk_dv(backward_op
         int query = block * QUERIES;
         const T *head_q = s.q.at(work.batch, h), *head_dy = s.dy.at(work.batch, h);
         tile_load<DP, QUERIES, THREADS>(tile_q + half * QUERIES * DP, s.q, head_q, query, z.t, z.d);
-        tile_load<DP, QUERIES, THREADS>(tile_dy + half * QUERIES * DP, s.dy, head_dy, query, z.t, z.d);
+        tile_load<DP, QUERIES, THREADS>(tile_dy + half * QUERIES * DP, s.dy, head_dy, query, z.t, z.e);
         if (threadIdx.x < QUERIES) {
             int at = query + (int)threadIdx.x;
             int64_t place = (work.batch * z.heads + h) * z.t + (at < z.t ? at : 0);
@@ -205,7 +210,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dk_dv(backward_op
         copy_async_commit();
     };
     tile_load<DP, KEYS, THREADS>(tile_k, s.k, s.k.at(work.batch, work.head), first, z.s, z.d);
-    tile_load<DP, KEYS, THREADS>(tile_v, s.v, s.v.at(work.batch, work.head), first, z.s, z.d);
+    tile_load<DP, KEYS, THREADS>(tile_v, s.v, s.v.at(work.batch, work.head), first, z.s, z.e);
     if (head < past)
         fetch(0, head, begin);
     else
@@ -240,7 +245,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dk_dv(backward_op
         int row = own + 16 * m;
         tile_store<DP>(tile_k, row, dk[m], factor, s.dk, s.dk.at(work.batch, work.head), first + row, z.s,
                        z.d);
-        tile_store<DP>(tile_v, row, dv[m], one, s.dv, s.dv.at(work.batch, work.head), first + row, z.s, z.d);
+        tile_store<DP>(tile_v, row, dv[m], one, s.dv, s.dv.at(work.batch, work.head), first + row, z.s, z.e);
     }
 }
 
@@ -264,9 +269,10 @@ static weft_status backward_launch(const kernel_call *c, backward_operands<T> s)
 
 template <class T> static weft_status backward_run(const kernel_call *c) {
     backward_operands<T> s = backward_operands_of<T>(c);
-    if (s.mask.data || s.dropout.run)
-        return s.z.d <= 64 ? backward_launch<T, 64, true>(c, s) : backward_launch<T, 128, true>(c, s);
-    return s.z.d <= 64 ? backward_launch<T, 64, false>(c, s) : backward_launch<T, 128, false>(c, s);
+    bool is_small = s.z.d <= 64 && s.z.e <= 64;
+    if (s.mask.data || s.dropout.run || s.z.cap > 0)
+        return is_small ? backward_launch<T, 64, true>(c, s) : backward_launch<T, 128, true>(c, s);
+    return is_small ? backward_launch<T, 64, false>(c, s) : backward_launch<T, 128, false>(c, s);
 }
 
 weft_status cuda_attention_backward_run(void *, const kernel_call *c) {

@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) 
     SHARED_MEMORY(float, tile_q);
     float *tile_kv = tile_q + BLOCK * S::LD, *tile_p = tile_kv + BLOCK * S::LD;
     const attention_shape &z = s.z;
-    attention_work work(z.batches, z.heads, s.tiles, z.causal);
+    attention_work work(z.batches, z.heads, s.tiles, z.up);
     int first = work.tile * BLOCK, past = first + BLOCK < z.t ? first + BLOCK : z.t;
     int kv = work.head / z.group;
     int64_t lse_place = (work.batch * z.heads + work.head) * z.t + first;
@@ -128,8 +128,8 @@ __global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) 
                 int j = key + column_of_thread() + 16 * c;
                 /* hidden scores are -inf: their power is 0 */
                 bool is_seen = row < z.t && j < z.s && z.sees(row, j);
-                p[r][c] =
-                    is_seen ? s.mask.apply(p[r][c] * z.scale, work.batch, work.head, row, j) : -INFINITY;
+                float slope, x = z.capped(p[r][c] * z.scale, &slope);
+                p[r][c] = is_seen ? s.mask.apply(x, work.batch, work.head, row, j) : -INFINITY;
                 now = fmaxf(now, p[r][c]);
             }
             now = row_most(now);
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) 
         /* all threads have read the keys */
         __syncthreads();
         plain_put<R>(tile_p, p);
-        plain_load<S, BLOCK>(tile_kv, s.v, s.v.at(work.batch, kv), key, z.s, z.d);
+        plain_load<S, BLOCK>(tile_kv, s.v, s.v.at(work.batch, kv), key, z.s, z.e);
         __syncthreads();
         plain_add<S, R>(out, tile_p, tile_kv);
     }
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) 
         s.lse[at] = (s.shift ? 0.0f : shift) + (total == 0 ? 0.0f : logf(total));
         if (s.shift) s.shift[at] = shift;
     }
-    plain_store<S, R>(out, factor, s.y, s.y.at(work.batch, work.head), first, z.t, z.d);
+    plain_store<S, R>(out, factor, s.y, s.y.at(work.batch, work.head), first, z.t, z.e);
 }
 
 /* ---- backward ---- */
@@ -180,12 +180,12 @@ template <class S, int R> struct plain_tiles {
     }
 };
 
-/* The probability of a score q . k of head h that query i sees. */
+/* The probability of a score q . k of head h that query i sees, and the derivative of its softcap. */
 template <class T>
 __device__ static inline float plain_probability(float score, const backward_operands<T> &s, int64_t b, int h,
-                                                 int i, int j, float lse) {
+                                                 int i, int j, float lse, float *slope) {
     float shift = s.shift ? s.shift[(b * s.z.heads + h) * s.z.t + i] : 0.0f;
-    return expf(s.mask.apply(score * s.z.scale, b, h, i, j) - shift - lse);
+    return expf(s.mask.apply(s.z.capped(score * s.z.scale, slope), b, h, i, j) - shift - lse);
 }
 
 /* q and dy stay; k and v change. */
@@ -195,13 +195,13 @@ __global__ void __launch_bounds__(THREADS) plain_dq(backward_operands<T> s) {
     SHARED_MEMORY(float, shared);
     plain_tiles<S, R> tile(shared);
     const attention_shape &z = s.z;
-    attention_work work(z.batches, z.heads, s.tiles, z.causal);
+    attention_work work(z.batches, z.heads, s.tiles, z.up);
     int first = work.tile * BLOCK, past = first + BLOCK < z.t ? first + BLOCK : z.t;
     int kv = work.head / z.group;
     int64_t lse_place = (work.batch * z.heads + work.head) * z.t + first;
     const T *y = s.y.at(work.batch, work.head);
     plain_load<S, BLOCK>(tile.own_a, s.q, s.q.at(work.batch, work.head), first, z.t, z.d);
-    plain_load<S, BLOCK>(tile.own_b, s.dy, s.dy.at(work.batch, work.head), first, z.t, z.d);
+    plain_load<S, BLOCK>(tile.own_b, s.dy, s.dy.at(work.batch, work.head), first, z.t, z.e);
     __syncthreads();
     /* delta = dy . y of the thread's rows, also stored for the second kernel */
     float dq[R][S::OWN] = {}, lse[R], delta[R], factor[R];
@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(THREADS) plain_dq(backward_operands<T> s) {
         int row = row_of_thread() + 16 * r;
         bool is_there = first + row < z.t;
         float sum = 0;
-        for (int k = column_of_thread(); k < z.d && is_there; k += 16)
+        for (int k = column_of_thread(); k < z.e && is_there; k += 16)
             sum += tile.own_b[row * S::LD + k] * to_float(y[(first + row) * s.y.row + k]);
         delta[r] = row_total(sum);
         lse[r] = is_there ? s.lse[lse_place + row] : 0.0f;
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(THREADS) plain_dq(backward_operands<T> s) {
         float p[R][R], dp[R][R];
         __syncthreads();
         plain_load<S, BLOCK>(tile.other_a, s.k, s.k.at(work.batch, kv), key, z.s, z.d);
-        plain_load<S, BLOCK>(tile.other_b, s.v, s.v.at(work.batch, kv), key, z.s, z.d);
+        plain_load<S, BLOCK>(tile.other_b, s.v, s.v.at(work.batch, kv), key, z.s, z.e);
         __syncthreads();
         plain_scores<S, R>(p, tile.own_a, tile.other_a);
         plain_scores<S, R>(dp, tile.own_b, tile.other_b);
@@ -230,12 +230,15 @@ __global__ void __launch_bounds__(THREADS) plain_dq(backward_operands<T> s) {
             UNROLLED(c, R) {
                 int row = first + row_of_thread() + 16 * r, j = key + column_of_thread() + 16 * c;
                 bool is_there = row < z.t && j < z.s;
+                float slope = 1;
                 if (s.dropout.run) dp[r][c] *= s.dropout.at(stream, lse_place + row - first, j);
                 p[r][c] = is_there && z.sees(row, j)
-                              ? plain_probability(p[r][c], s, work.batch, work.head, row, j, lse[r]) *
+                              ? plain_probability(p[r][c], s, work.batch, work.head, row, j, lse[r],
+                                                &slope) *
                                     (dp[r][c] - delta[r])
                               : 0.0f;
                 if (s.scores && is_there) s.scores[(lse_place + row - first) * z.s + j] = p[r][c];
+                p[r][c] *= slope;
             }
         plain_put<R>(tile.ds, p);
         __syncthreads();
@@ -256,7 +259,7 @@ __global__ void __launch_bounds__(THREADS) plain_dk_dv(backward_operands<T> s) {
     int first = work.tile * BLOCK;
     int begin = z.queries_begin(first, BLOCK), blocks = z.queries_end(first + BLOCK, BLOCK) - begin;
     plain_load<S, BLOCK>(tile.own_a, s.k, s.k.at(work.batch, work.head), first, z.s, z.d);
-    plain_load<S, BLOCK>(tile.own_b, s.v, s.v.at(work.batch, work.head), first, z.s, z.d);
+    plain_load<S, BLOCK>(tile.own_b, s.v, s.v.at(work.batch, work.head), first, z.s, z.e);
     float dk[R][S::OWN] = {}, dv[R][S::OWN] = {}, one[R], factor[R];
     const philox_stream stream = s.dropout.stream();
     for (int step = 0; blocks > 0 && step < blocks * z.group; step++) {
@@ -265,7 +268,7 @@ __global__ void __launch_bounds__(THREADS) plain_dk_dv(backward_operands<T> s) {
         float p[R][R], dp[R][R];
         __syncthreads();
         plain_load<S, BLOCK>(tile.other_a, s.q, s.q.at(work.batch, h), query, z.t, z.d);
-        plain_load<S, BLOCK>(tile.other_b, s.dy, s.dy.at(work.batch, h), query, z.t, z.d);
+        plain_load<S, BLOCK>(tile.other_b, s.dy, s.dy.at(work.batch, h), query, z.t, z.e);
         __syncthreads();
         plain_scores<S, R>(p, tile.own_a, tile.other_a);
         plain_scores<S, R>(dp, tile.own_b, tile.other_b);
@@ -276,11 +279,12 @@ __global__ void __launch_bounds__(THREADS) plain_dk_dv(backward_operands<T> s) {
             float delta = is_there ? s.delta[lse_place + i] : 0.0f;
             UNROLLED(r, R) {
                 int j = first + row_of_thread() + 16 * r;
+                float slope = 1;
                 p[r][c] = is_there && j < z.s && z.sees(i, j)
-                              ? plain_probability(p[r][c], s, work.batch, h, i, j, lse)
+                              ? plain_probability(p[r][c], s, work.batch, h, i, j, lse, &slope)
                               : 0.0f;
                 float kept = s.dropout.run ? s.dropout.at(stream, lse_place + i, j) : 1.0f;
-                dp[r][c] = p[r][c] * (dp[r][c] * kept - delta);
+                dp[r][c] = p[r][c] * (dp[r][c] * kept - delta) * slope;
                 p[r][c] *= kept;
             }
         }
@@ -295,7 +299,7 @@ __global__ void __launch_bounds__(THREADS) plain_dk_dv(backward_operands<T> s) {
         factor[r] = z.scale;
     }
     plain_store<S, R>(dk, factor, s.dk, s.dk.at(work.batch, work.head), first, z.s, z.d);
-    plain_store<S, R>(dv, one, s.dv, s.dv.at(work.batch, work.head), first, z.s, z.d);
+    plain_store<S, R>(dv, one, s.dv, s.dv.at(work.batch, work.head), first, z.s, z.e);
 }
 
 /* ---- launches ---- */
@@ -322,9 +326,15 @@ template <class T, class S, int R> static weft_status plain_backward_launch(cons
                   dim3(THREADS), bytes, s);
 }
 
+/* Of q and k, or of v. */
+static int64_t widest_head(const kernel_call *c, int q) {
+    int64_t d = c->in[q].type.shape[3], e = c->in[q + 2].type.shape[3];
+    return d > e ? d : e;
+}
+
 /* R is the largest for which the tiles fit shared memory. */
 weft_status cuda_attention_plain_run(void *, const kernel_call *c) {
-    int64_t d = c->in[0].type.shape[3];
+    int64_t d = widest_head(c, ATTENTION_Q);
     return with_float(c, c->in[0].type.dtype, [&](auto zero) {
         using T = decltype(zero);
         /* R rows and columns for each thread: 4 where the tiles fit shared memory, else 2 */
@@ -334,7 +344,7 @@ weft_status cuda_attention_plain_run(void *, const kernel_call *c) {
 }
 
 weft_status cuda_attention_plain_backward_run(void *, const kernel_call *c) {
-    int64_t d = c->in[BACKWARD_Q].type.shape[3];
+    int64_t d = widest_head(c, BACKWARD_Q);
     return with_float(c, c->in[BACKWARD_Q].type.dtype, [&](auto zero) {
         using T = decltype(zero);
         if (d <= 64) return plain_backward_launch<T, plain_shape<64>, 4>(c);

@@ -1,4 +1,4 @@
-/* index.c - rows of gather, scatter and scatter_add. */
+/* index.c - rows of gather, scatter and its kin. */
 #include "ops/cuda/index/index.h"
 
 #include "ops/cuda/cuda.h"
@@ -47,3 +47,4 @@ CUDA_KERNEL(gather, .strided_in = 1, .work = gather_work, .data_rule = IDS);
                 .work = scatter_work, .data_rule = IDS);
 SCATTER(scatter)
 SCATTER(scatter_add)
+SCATTER(scatter_reduce)

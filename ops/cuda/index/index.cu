@@ -2,44 +2,17 @@
  * axis each element of the result looks for itself among them; else the ids are sorted by the place that they
  * name, which keeps their order, and each place takes what is its own. No float is added atomically, and each
  * element is written by one thread, so the bits repeat. */
-#include "ops/cuda/kit/divide.h"
-#include "ops/cuda/kit/sort.cuh"
-#include "ops/cuda/kit/vectors.cuh"
+#include "ops/cuda/index/index.cuh"
 
 extern "C" {
 #include "ops/cuda/index/index.h"
 }
 
-enum { THREADS = 256 };
-/* What an index along an axis moves in: x, the result, src, ids, and the place along the indexed axis. */
-enum { X, Y, SRC, IDS, PLACE, SIDES };
-
-#define EACH_THREAD(i, count)                                                                                \
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count);                            \
-         i += (int64_t)gridDim.x * blockDim.x)
-
-/* Axes that a number runs over, row-major. */
-struct walk {
-    int n;
-    int64_t count, limit[WEFT_MAX_NDIM], stride[SIDES][WEFT_MAX_NDIM];
-    divisor by[WEFT_MAX_NDIM]; /* division by the lengths */
-    /* Adds the offsets of number i to `at`. False: an index is not below its axis' limit. */
-    __device__ bool add(int64_t i, int64_t (&at)[SIDES]) const {
-        bool is_inside = true;
-        for (int k = n - 1; k >= 0; k--) {
-            int64_t next = (int64_t)divide((uint64_t)i, &by[k]), index = i - next * (int64_t)by[k].length;
-            is_inside = is_inside && index < limit[k];
-            UNROLLED(s, SIDES) at[s] += index * stride[s][k];
-            i = next;
-        }
-        return is_inside;
-    }
-};
-
 /* What all kernels need of the loop over ids (ops/index/index.h). */
 struct index_job {
     integers ids;
     int64_t length, along, step[SIDES]; /* of x along the axis; ids along it; its strides */
+    bool fresh; /* places that ids name are without x's element */
     cuda_failure *failure;
     int order;
     /* The id at element i of ids; -1 for one outside the axis, which is recorded. */
@@ -73,50 +46,18 @@ static index_job job_of(const kernel_call *c, axes *a) {
     j.length = a->loop.length;
     j.along = a->loop.shape.shape[a->loop.axis];
     for (int s = 0; s < SIDES; s++) j.step[s] = a->stride[s][a->loop.axis];
+    j.fresh = c->node->op == &weft_op_scatter_reduce &&
+             static_cast<const scatter_reduce_attrs *>(c->attrs)->fresh;
     j.failure = c->cuda->failure;
     j.order = c->node->order;
     return j;
 }
 
-/* Appends axis i, of this length, on which the sides in `still` do not move; it joins the last axis where all
- * sides run on evenly. */
+/* Appends axis i, of this length, on which the sides in `still` do not move. */
 static void add_axis(walk *w, const axes *a, int i, int64_t length, int64_t limit, unsigned still) {
     int64_t stride[SIDES];
-    bool joins = w->n > 0 && limit == length;
-    if (length == 1) return;
-    for (int s = 0; s < SIDES; s++) {
-        stride[s] = still >> s & 1 ? 0 : a->stride[s][i];
-        joins = joins && w->stride[s][w->n - 1] == stride[s] * length;
-    }
-    if (joins) {
-        w->n--;
-        limit *= w->limit[w->n];
-        length *= (int64_t)w->by[w->n].length;
-    }
-    for (int s = 0; s < SIDES; s++) w->stride[s][w->n] = stride[s];
-    w->limit[w->n] = limit;
-    w->by[w->n++].length = (uint64_t)length;
-}
-
-/* No number that is divided is above the count. */
-static void end_walk(walk *w) {
-    w->count = 1;
-    for (int k = 0; k < w->n; k++) w->count *= (int64_t)w->by[k].length;
-    for (int k = 0; k < w->n; k++) w->by[k] = divisor_of((int64_t)w->by[k].length, w->count);
-}
-
-/* Calls f(T()) where T is an unsigned type of the width of the elements. */
-template <class F> static weft_status with_width(weft_dtype dtype, F f) {
-    switch (dtype_bytes(dtype)) {
-    case 1:
-        return f(uint8_t());
-    case 2:
-        return f(uint16_t());
-    case 4:
-        return f(uint32_t());
-    default:
-        return f(uint64_t());
-    }
+    for (int s = 0; s < SIDES; s++) stride[s] = still >> s & 1 ? 0 : a->stride[s][i];
+    push_axis(w, length, limit, stride);
 }
 
 /* ---- gather ---- */
@@ -145,58 +86,6 @@ extern "C" weft_status cuda_gather_run(void *, const kernel_call *c) {
     });
 }
 
-/* ---- scatter: what is put or added ---- */
-
-/* Elements with the bits of T replace what is there. */
-template <class T> struct put {
-    using type = T;
-    using sum = T;
-    static constexpr bool adds = false;
-    __device__ static sum from(T x) {
-        return x;
-    }
-    __device__ static T to(sum x) {
-        return x;
-    }
-};
-
-/* Floating-point numbers are added in f64, which costs little beside the memory. */
-template <class T> struct add_float {
-    using type = T;
-    using sum = double;
-    static constexpr bool adds = true;
-    __device__ static sum from(T x) {
-        return static_cast<double>(to_float(x));
-    }
-    __device__ static T to(sum x) {
-        return from_float<T>(static_cast<float>(x));
-    }
-};
-template <> struct add_float<double> {
-    using type = double;
-    using sum = double;
-    static constexpr bool adds = true;
-    __device__ static sum from(double x) {
-        return x;
-    }
-    __device__ static double to(sum x) {
-        return x;
-    }
-};
-
-/* Integers wrap around. */
-template <class T> struct add_integer {
-    using type = T;
-    using sum = unsigned long long;
-    static constexpr bool adds = true;
-    __device__ static sum from(T x) {
-        return static_cast<sum>(x);
-    }
-    __device__ static T to(sum x) {
-        return static_cast<T>(x);
-    }
-};
-
 /* ---- scatter, few ids ---- */
 
 /* Walks the result. Past the limit of an axis there are no ids, and x is copied; without ids along the axis
@@ -209,10 +98,11 @@ __global__ void __launch_bounds__(THREADS) scatter_scan(const T *x, const T *src
         typename R::sum sum = R::from(x[at[X]]);
         for (int64_t k = 0; has_ids && k < j.along; k++) {
             if (j.id(at[IDS] + k * j.step[IDS]) != at[PLACE]) continue;
+            if (last < 0 && j.fresh) sum = R::neutral();
             last = at[SRC] + k * j.step[SRC];
-            if (R::adds) sum += R::from(src[last]);
+            if (R::joins) sum = R::join(sum, R::from(src[last]));
         }
-        y[i] = R::to(!R::adds && last >= 0 ? R::from(src[last]) : sum);
+        y[i] = R::to(!R::joins && last >= 0 ? R::from(src[last]) : sum);
     }
 }
 
@@ -255,7 +145,7 @@ __global__ void scatter_keys(sort_list list, index_job j, sorted_job s) {
 }
 
 /* LANES threads (1 or a warp) for each slot of the sorted list and each element of the free axes. Those of
- * the first slot with a key add up all, lane by lane; or the one of the last slot puts its element. */
+ * the first slot with a key join all, lane by lane; or the one of the last slot puts its element. */
 template <class R, int LANES, class T = typename R::type>
 __global__ void __launch_bounds__(THREADS)
     scatter_sorted(const T *src, index_job j, sorted_job s, sort_list list, T *y) {
@@ -265,20 +155,21 @@ __global__ void __launch_bounds__(THREADS)
         int key = list.key[slot];
         bool is_first = slot == 0 || list.key[slot - 1] != key;
         bool is_last = slot == s.ids - 1 || list.key[slot + 1] != key;
-        if (key >= s.places || !(R::adds ? is_first : is_last)) continue;
+        if (key >= s.places || !(R::joins ? is_first : is_last)) continue;
         int64_t line = key / s.inner / j.length;
         s.lines.add(line * s.inner + key % s.inner, at);
         s.free.add(t % s.free.count, at);
         T *to = y + at[Y] + key / s.inner % j.length * j.step[Y];
-        typename R::sum sum = {};
+        typename R::sum sum = R::neutral();
         for (slot += threadIdx.x % LANES; slot < s.ids && list.key[slot] == key; slot += LANES) {
             int64_t k = list.number[slot] / s.inner % j.along;
-            sum += R::from(src[at[SRC] + k * j.step[SRC]]);
+            sum = R::join(sum, R::from(src[at[SRC] + k * j.step[SRC]]));
         }
-        if (R::adds)
+        if (R::joins)
             for (int lanes = LANES / 2; lanes > 0; lanes /= 2)
-                sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
-        if (threadIdx.x % LANES == 0) *to = R::to(R::adds ? R::from(*to) + sum : sum);
+                sum = R::join(sum, __shfl_xor_sync(0xffffffffu, sum, lanes));
+        if (threadIdx.x % LANES != 0) continue;
+        *to = R::to(R::joins ? R::join(j.fresh ? R::neutral() : R::from(*to), sum) : sum);
     }
 }
 
@@ -313,7 +204,7 @@ template <class R> static weft_status scatter_all(const kernel_call *c) {
             launch(c, scatter_keys, dim3(blocks_for(c, s.ids, THREADS)), dim3(THREADS), 0, sort.from, j, s);
     if (!status) status = sort_keys(c, sort, bits);
     if (status) return status;
-    bool is_wide = s.free.count >= 32 || !R::adds;
+    bool is_wide = s.free.count >= 32 || !R::joins;
     auto kernel = is_wide ? scatter_sorted<R, 1> : scatter_sorted<R, 32>;
     return launch(c, kernel, dim3(blocks_for(c, s.ids * s.free.count * (is_wide ? 1 : 32), THREADS)),
                   dim3(THREADS), 0, static_cast<const T *>(c->in[2].data), j, s, sort.from,
@@ -325,17 +216,18 @@ extern "C" weft_status cuda_scatter_run(void *, const kernel_call *c) {
 }
 
 extern "C" weft_status cuda_scatter_add_run(void *, const kernel_call *c) {
+    return with_join<as_sum>(c, c->in[0].type.dtype, [&](auto r) { return scatter_all<decltype(r)>(c); });
+}
+
+extern "C" weft_status cuda_scatter_reduce_run(void *, const kernel_call *c) {
     weft_dtype dtype = c->in[0].type.dtype;
-    switch (dtype) {
-    case WEFT_F64:
-        return scatter_all<add_float<double>>(c);
-    case WEFT_I64:
-        return scatter_all<add_integer<unsigned long long>>(c);
-    case WEFT_I32:
-        return scatter_all<add_integer<unsigned>>(c);
-    case WEFT_U8:
-        return scatter_all<add_integer<uint8_t>>(c);
+    auto run = [&](auto r) { return scatter_all<decltype(r)>(c); };
+    switch (static_cast<const scatter_reduce_attrs *>(c->attrs)->join) {
+    case SCATTER_PROD:
+        return with_join<as_product>(c, dtype, run);
+    case SCATTER_AMAX:
+        return with_join<as_largest>(c, dtype, run);
     default:
-        return with_float(c, dtype, [&](auto zero) { return scatter_all<add_float<decltype(zero)>>(c); });
+        return with_join<as_smallest>(c, dtype, run);
     }
 }

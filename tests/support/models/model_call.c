@@ -154,6 +154,17 @@ static weft_value *extreme(call *c) {
     return c->i[2] ? place : value;
 }
 
+/* The axes of the ids, after whether index_put adds; its operands are x, values, ids. */
+static weft_value *places(call *c) {
+    weft_value *at[WEFT_MAX_NDIM] = {0};
+    int puts = !strcmp(c->op, "index_put"), n = 0;
+    for (int k = puts; k < c->n_i; k++) {
+        at[c->i[k]] = c->in[1 + k];
+        n = (int)c->i[k] + 1;
+    }
+    return puts ? weft_index_put(c->in[0], n, at, c->in[1], c->i[0]) : weft_index(c->in[0], n, at);
+}
+
 static weft_value *indices(call *c) {
     const int64_t *i = c->i;
     weft_value *x = c->in[0], *ids = c->in[1], *src = c->in[2];
@@ -163,6 +174,11 @@ static weft_value *indices(call *c) {
     if (!strcmp(c->op, "scatter")) return weft_scatter(x, (int)i[0], ids, src);
     if (!strcmp(c->op, "scatter_add")) return weft_scatter_add(x, (int)i[0], ids, src);
     if (!strcmp(c->op, "index_add")) return weft_index_add(x, (int)i[0], ids, src);
+    if (!strcmp(c->op, "scatter_reduce"))
+        return weft_scatter_reduce(x, (int)i[0], ids, src, (weft_scatter_reduction)i[1], i[2]);
+    if (!strcmp(c->op, "index_reduce"))
+        return weft_index_reduce(x, (int)i[0], ids, src, (weft_scatter_reduction)i[1], i[2]);
+    if (!strcmp(c->op, "index") || !strcmp(c->op, "index_put")) return places(c);
     if (!strcmp(c->op, "argsort")) return weft_argsort(x, (int)i[0], i[1]);
     if (!strcmp(c->op, "sort")) return weft_sort(x, (int)i[0], i[1], NULL);
     if (!strcmp(c->op, "topk")) return weft_topk(x, i[0], (int)i[1], i[2], NULL);
@@ -343,7 +359,10 @@ static weft_value *attention_with(call *c) {
                                 .scale = number(c, "scale"),
                                 .mask = c->in[3],
                                 .dropout = number(c, "dropout"),
-                                .window = (int64_t)number(c, "window")};
+                                .window = (int64_t)number(c, "window"),
+                                .ahead = (int64_t)number(c, "ahead"),
+                                .offset = (int64_t)number(c, "offset"),
+                                .softcap = number(c, "softcap")};
     return weft_attention(c->in[0], c->in[1], c->in[2], &o);
 }
 

@@ -1,0 +1,132 @@
+"""Ops and optimizers of a program, as Python functions."""
+import os
+import tempfile
+import unittest
+
+import numpy as np
+import weft
+
+
+def shrink(operands, results, threshold):
+    x, = operands
+    results[0][...] = np.sign(x) * np.maximum(np.abs(x) - np.float32(threshold), 0)
+
+
+def shrink_gradient(g):
+    return [g.result_gradients[0] * g.results[0].sign().abs()]
+
+
+def the_ops():
+    ops = weft.OpSet()
+    ops.define("test.shrink", shrink, reals={"threshold": 0.5}, gradient=shrink_gradient)
+    return ops
+
+
+def curve(ops):
+    m = weft.Model("curve", ops=ops)
+    g = m.graph("train", train=True)
+    h = weft.call_op("test.shrink", [g.input("x", "f32", [8, 1]).linear(4, "in")], threshold=0.1)
+    loss = h.linear(1, "out").square().mean().output("loss")
+    m.minimize(loss, optimizer=weft.SGD(0.1))
+    return m
+
+
+class Ops(unittest.TestCase):
+    def losses(self, m, steps=5):
+        with m.compile(threads=1).store(seed=1).session() as s:
+            return [float(s.run("train", x=np.linspace(-1, 1, 8, dtype="f4")[:, None])["loss"]) for _ in range(steps)]
+
+    def test_an_op_trains_and_is_read_back(self):
+        ops = the_ops()
+        m = curve(ops)
+        losses = self.losses(m)
+        self.assertLess(losses[-1], losses[0])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.bin")
+            m.save(path)
+            self.assertEqual(self.losses(weft.load(path, ops=ops)), losses)
+            with self.assertRaisesRegex(weft.Error, "test.shrink"):
+                weft.load(path)
+
+    def test_types_are_inferred_and_results_several(self):
+        ops = weft.OpSet()
+
+        def both(operands, results):
+            results[0][...] = operands[0].sum(1)
+            results[1][...] = operands[0].argmax(1)
+
+        def types(operands):
+            (dtype, shape), = operands
+            if len(shape) != 2:
+                raise ValueError(f"x has {len(shape)} axes, and 2 are needed")
+            return [(dtype, shape[:1]), ("i64", shape[:1])]
+
+        ops.define("test.both", both, results=2, infer=types)
+        m = weft.Model("m", ops=ops)
+        x = m.graph("g").input("x", "f32", ["batch", 3])
+        total, place = weft.call_op("test.both", [x])
+        total.output("total"), place.output("place")
+        self.assertEqual((place.dtype, place.shape), ("i64", (1,)))
+        with self.assertRaisesRegex(ValueError, "2 are needed"):
+            weft.call_op("test.both", [total])
+        with m.compile(batch=2).store().session() as s:
+            y = s.run("g", x=[[1, 5, 2], [7, 0, 1]])
+        np.testing.assert_array_equal(y["total"], [8, 8])
+        np.testing.assert_array_equal(y["place"], [1, 0])
+
+    def test_what_a_kernel_raises_reaches_the_program(self):
+        ops = weft.OpSet()
+
+        def bad(operands, results):
+            raise ZeroDivisionError("in the kernel")
+
+        ops.define("test.bad", bad)
+        m = weft.Model("m", ops=ops)
+        weft.call_op("test.bad", [m.graph("g").input("x", "f32", [2])]).output("y")
+        with m.compile().store().session() as s, self.assertRaisesRegex(ZeroDivisionError, "in the kernel"):
+            s.run("g", x=[1, 2])
+
+    def test_mistakes(self):
+        ops = the_ops()
+        with self.assertRaisesRegex(weft.Error, "test.shrink"):
+            ops.define("test.shrink", shrink)
+        with self.assertRaisesRegex(weft.Error, "'shrink'"):
+            ops.define("shrink", shrink)
+        x = weft.Model("m", ops=ops).graph("g").input("x", "f32", [2])
+        with self.assertRaisesRegex(weft.Error, "treshold"):
+            weft.call_op("test.shrink", [x], treshold=0.1)
+
+
+class Optimizers(unittest.TestCase):
+    @staticmethod
+    def signum(u):
+        u.slots["momentum_buffer"] = u.gradient + u.scale(u.slots["momentum_buffer"] - u.gradient, u.numbers["momentum"])
+        u.parameter = u.parameter - u.scale(u.slots["momentum_buffer"].sign(), u.lr)
+
+    def net(self, build):
+        m = weft.Model("net")
+        weft.define_optimizer(m, "signum", build, slots={"momentum_buffer": 0}, numbers={"momentum": 0.9})
+        g = m.graph("train", train=True)
+        loss = (g.input("x", "f32", [4, 3]).linear(2, "fc") - 1).square().mean().output("loss")
+        m.minimize(loss, optimizer=weft.Optimizer("signum", lr=0.01, momentum=0.5))
+        return m
+
+    def test_an_optimizer_is_a_function(self):
+        store = self.net(self.signum).compile(threads=1).store(seed=1)
+        before = store["fc/bias"]
+        with store.session() as s:
+            s.run("train", x=np.ones((4, 3), "f4"))
+        np.testing.assert_allclose(np.abs(store["fc/bias"] - before), 0.01, rtol=1e-5)
+        self.assertTrue(any("momentum_buffer" in p for p in store.paths("slot")))
+
+    def test_what_it_raises_reaches_the_program(self):
+        def bad(u):
+            raise LookupError("no such rule")
+        with self.assertRaisesRegex(LookupError, "no such rule"):
+            self.net(bad)
+        with self.assertRaisesRegex(weft.Error, "do not broadcast"):
+            self.net(lambda u: setattr(u, "parameter", u.parameter + u.parameter.graph.tensor([1.0] * 7)))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,190 @@
+"""Ops and optimizers of a program, as Python functions (weft/op.h, weft/train.h)."""
+import types
+
+from ._arrays import numpy_dtype
+from ._build import _call, _Held, _values, failed, place
+from ._handles import Handle
+from ._lib import NULL, Error, call, ffi, keep_raised, lib, make, string, text, word
+from .model import Graph, Model, Value, dtype_word
+
+
+def _borrowed(pointer, graphs):
+    """A value that C passes to a function of the program. Its graph may be of a copy that the compiler has made of the model."""
+    if pointer == NULL:
+        return None
+    graph = lib.weft_value_graph(pointer)
+    key = int(ffi.cast("intptr_t", graph))
+    if key not in graphs:
+        model = Model.__new__(Model)
+        model.pointer, model._graphs = lib.weft_graph_model(graph), {}
+        graphs[key] = Graph(graph, model)
+    return Value(pointer, graphs[key])
+
+
+def _pointer(value):
+    return NULL if value is None else value.pointer
+
+
+def _building(first, function):
+    """Runs a function that builds. What it raises becomes the model's error, and is raised again where the program called C."""
+    try:
+        function()
+    except BaseException as why:
+        error = ffi.new("weft_error *")
+        status = keep_raised(why, error)
+        lib.weft_graph_fail(lib.weft_value_graph(first), status, error.text)
+
+
+# ---- optimizers ----
+
+def define_optimizer(model, type, build, slots=None, numbers=None):
+    """Defines a type of optimizer for minimize() of this model.
+
+    slots: {"momentum_buffer": 0}, what each parameter keeps, with its first value
+    numbers: {"momentum": 0.9}, fields of Optimizer that it reads, with their defaults
+    build(u): puts new values in the place of u.parameter and u.slots["momentum_buffer"] from u.gradient, u.lr, u.step, u.weight_decay and
+    u.numbers["momentum"]; x times one of these numbers is u.scale(x, number)
+    """
+    slots, numbers, keep = slots or {}, numbers or {}, []
+
+    @ffi.callback("void(weft_update *)")
+    def builds(update):
+        graphs = {}
+
+        def run():
+            value = {n: _borrowed(getattr(update, n), graphs) for n in ("parameter", "gradient", "lr", "step", "weight_decay")}
+            u = types.SimpleNamespace(**value, slots={n: _borrowed(update.slots[i], graphs) for i, n in enumerate(slots)},
+                                      numbers={n: _borrowed(update.numbers[i], graphs) for i, n in enumerate(numbers)},
+                                      scale=lambda x, number: Value(lib.weft_update_scale(x.pointer, number.pointer), x.graph))
+            build(u)
+            update.parameter = u.parameter.pointer
+            for i, n in enumerate(slots):
+                update.slots[i] = u.slots[n].pointer
+        _building(update.parameter, run)
+
+    made = ffi.new("weft_optimizer_definition *")
+    made.build = builds
+    keep = [text(type)] + [text(n) for n in (*slots, *numbers)]
+    made.type = keep[0]
+    for i, first in enumerate(slots.values()):
+        made.slots[i].name, made.slots[i].initial = keep[1 + i], first
+    for i, default in enumerate(numbers.values()):
+        made.numbers[i].field, made.numbers[i].value = keep[1 + len(slots) + i], default
+    lib.weft_model_at(model.pointer, *place())
+    model._own = getattr(model, "_own", []) + [(builds, keep)]  # minimize() calls it
+    if lib.weft_define_optimizer(model.pointer, made):
+        failed(model)
+
+
+# ---- ops ----
+
+def _numbers(run, reals, integers):
+    return {n: run.reals[i] for i, n in enumerate(reals)} | {n: run.integers[i] for i, n in enumerate(integers)}
+
+
+def _array(tensor, writeable):
+    import numpy
+    shape = tuple(tensor.type.shape[0:tensor.type.ndim])
+    dtype = numpy_dtype(dtype_word(tensor.type.dtype))
+    count = 1
+    for n in shape:
+        count *= n
+    array = numpy.frombuffer(ffi.buffer(tensor.data, count * dtype.itemsize), dtype).reshape(shape)
+    array.flags.writeable = writeable
+    return array
+
+
+def _why(into, why):
+    keep_raised(why, NULL)
+    said = f"{type(why).__name__}: {why}".split("\n")[0].encode()[:lib.WEFT_OP_WHY - 1]
+    ffi.memmove(into, said + b"\0", len(said) + 1)
+
+
+class OpSet(Handle):
+    """Ops of a program, for the models that are made or loaded with it: ops = weft.OpSet(); weft.Model("m", ops=ops)."""
+
+    def __init__(self):
+        super().__init__(make(lib.weft_op_set_new, NULL), lib.weft_op_set_free, keep := [])
+        self._keep = keep
+
+    def define(self, name, kernel, operands=1, results=1, reals=None, integers=None, infer=None, gradient=None):
+        """Defines an op, "lab.shrink": weft.call_op("lab.shrink", [x], threshold=0.1) builds it.
+
+        kernel(operands, results, **numbers): reads the arrays of the operands and fills those of the results. Equal operands must give equal
+        bits. It runs on any thread, under Python's lock
+        reals, integers: {"threshold": 0.5}, numbers of a call with their defaults
+        infer(types, **numbers): a list of ("f32", shape) of the results, from that of the operands; it raises what is wrong. None: all are
+        f32 of one shape
+        gradient(g): returns a value for each operand, or None, from g.operands, g.results, g.result_gradients and g.wanted. None: no gradient
+        """
+        reals, integers = reals or {}, integers or {}
+        made, keep = ffi.new("weft_op_definition *"), [text(n) for n in (name, *reals, *integers)]
+
+        @ffi.callback("weft_status(weft_op_run *)")
+        def runs(run):
+            try:
+                kernel([_array(run.operands[i], False) for i in range(operands)], [_array(run.results[i], True) for i in range(results)],
+                       **_numbers(run, reals, integers))
+                return 0
+            except BaseException as why:
+                _why(run.why, why)
+                return lib.WEFT_DATA
+
+        @ffi.callback("bool(weft_op_types *)")
+        def infers(t):
+            try:
+                given = [(dtype_word(t.operands[i].dtype), tuple(t.operands[i].shape[0:t.operands[i].ndim])) for i in range(operands)]
+                for i, (dtype, shape) in enumerate(infer(given, **_numbers(t, reals, integers))):
+                    t.results[i].dtype, t.results[i].ndim = word("weft_dtype", dtype), len(shape)
+                    t.results[i].shape[0:len(shape)] = list(shape)
+                return True
+            except BaseException as why:
+                _why(t.why, why)
+                return False
+
+        @ffi.callback("void(weft_op_gradient *)")
+        def gradients(g):
+            graphs = {}
+
+            def run():
+                given = types.SimpleNamespace(
+                    operands=[_borrowed(g.operands[i], graphs) for i in range(operands)], results=[_borrowed(g.results[i], graphs) for i in range(results)],
+                    result_gradients=[_borrowed(g.result_gradients[i], graphs) for i in range(results)], wanted=list(g.wanted[0:operands]),
+                    **_numbers(g, reals, integers))
+                for i, value in enumerate(gradient(given)):
+                    g.gradients[i] = _pointer(value)
+            _building(g.operands[0], run)
+
+        made.name, made.n_operands, made.n_results, made.kernel = keep[0], operands, results, runs
+        if infer:
+            made.infer = infers
+        if gradient:
+            made.gradient = gradients
+        for i, default in enumerate(reals.values()):
+            made.numbers.reals[i].name, made.numbers.reals[i].value = keep[1 + i], default
+        for i, default in enumerate(integers.values()):
+            made.numbers.integers[i].name, made.numbers.integers[i].value = keep[1 + len(reals) + i], default
+        self._keep += [keep, runs, infers, gradients]
+        call(lib.weft_define_op, self.pointer, made)
+
+
+def call_op(name, operands, **numbers):
+    """Calls an op of the model's OpSet: its result, or a tuple where it has several."""
+    operands = list(operands)
+    made, keep = ffi.new("weft_op_numbers *"), [text(n) for n in numbers]
+    at = {"reals": 0, "integers": 0}
+    for key, (n, value) in zip(keep, numbers.items()):
+        kind = "integers" if isinstance(value, int) else "reals"
+        if at[kind] == lib.WEFT_MAX_OP_NUMBERS:
+            raise Error("argument", f"call_op: more than {lib.WEFT_MAX_OP_NUMBERS} {kind}")
+        into = getattr(made, kind)[at[kind]]
+        into.name, into.value = key, value
+        at[kind] += 1
+    graph, first = _call("weft_call_op", (text(name), *_values(operands), _Held(made, keep)), [])
+    if first == NULL:
+        failed(graph.model)
+    node = lib.weft_value_node(first)
+    results = [first]
+    while (more := lib.weft_node_result(node, len(results))) != NULL:
+        results.append(more)
+    return Value(first, graph) if len(results) == 1 else tuple(Value(r, graph) for r in results)
