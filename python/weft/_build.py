@@ -51,9 +51,9 @@ def _options(name, axes=None, **values):
 def _values(values):
     values = list(values)
     for v in values:
-        if not isinstance(v, _value_type()):
+        if v is not None and not isinstance(v, _value_type()):
             raise Error("argument", f"a list of values has a {type(v).__name__}")
-    return len(values), _Held(ffi.new("weft_value *[]", [v.pointer for v in values] or 1), values)
+    return len(values), _Held(ffi.new("weft_value *[]", [NULL if v is None else v.pointer for v in values] or 1), values)
 
 
 def number(n):

@@ -15,7 +15,7 @@ from . import _build, torch_layers, torch_ops  # noqa: F401 (torch_layers fills 
 from ._build import BATCH
 from ._lib import Error, text, word
 from .model import Model, Value, _init
-from .torch_ops import name_of_dtype, weft_op
+from .torch_ops import name_of_dtype
 
 __all__ = ("from_torch", "to_torch", "module_of")
 
@@ -206,7 +206,8 @@ class _Stored:
 
     def __init__(self, name, tensor, is_state):
         self.name, self.tensor, self.is_state = name, tensor, is_state
-        self.value = None
+        self.value = None  # in the tensor's type
+        self.held = None   # as it is stored
 
 
 class _Counter:
@@ -261,7 +262,7 @@ class _Builder:
             if spec.kind == InputKind.PARAMETER:
                 self.env[node] = self._stored(spec.target, self.program.state_dict[spec.target], False)
             elif spec.kind == InputKind.BUFFER:
-                self.env[node] = self._buffer(spec.target, spec.target in written)
+                self.env[node] = self._buffer(node, spec.target, spec.target in written)
             elif spec.kind == InputKind.CONSTANT_TENSOR:
                 self.env[node] = self.program.constants[spec.target].detach()
             elif spec.kind == InputKind.USER_INPUT:
@@ -277,11 +278,11 @@ class _Builder:
         self.joined.names[name] = first
         return _Stored(first, tensor, is_state)
 
-    def _buffer(self, name, is_written):
+    def _buffer(self, node, name, is_written):
         tensor = self.program.state_dict.get(name)
         if tensor is None:
             tensor = self.program.constants[name]
-        if name.endswith("num_batches_tracked"):
+        if name.endswith("num_batches_tracked") and _only_counts(node):
             self.joined.names[name] = ""
             return _Counter()
         first = self.first_names.get(name, name)
@@ -341,36 +342,21 @@ class _Builder:
             *scope, name = stored.name.split(".")
             path = stored.name.replace(".", "/")
             dtype = stored.tensor.dtype
-            if not dtype.is_floating_point:
-                stored.value = self._integer_state(stored, scope, name)
-                return stored.value
-            init = ("zeros",) if path in self.joined.made else _init_like(stored.tensor)
+            init = ("zeros",) if path in self.joined.made or not dtype.is_floating_point else _init_like(stored.tensor)
             with self.within(tuple(scope)):
                 if stored.is_state:
-                    stored.value = self.state(name, stored.tensor.shape, init)
+                    stored.value = self.state(name, stored.tensor.shape, "f32" if dtype.is_floating_point else "i64", init)
                 else:
                     stored.value = self.graph.parameter(name, stored.tensor.shape, init)
+            stored.held = stored.value
             self.joined.made.add(path)
             if not stored.is_state and not stored.tensor.requires_grad and self.graph.is_train:
                 self.model.freeze(path)
-            if name_of_dtype(dtype) != "f32":
-                stored.value = torch_ops.cast(stored.value, name_of_dtype(dtype))
+            stored.value = torch_ops.cast(stored.value, name_of_dtype(dtype))
         return stored.value
 
-    def _integer_state(self, stored, scope, name):
-        made = weft_op("state")
-        if made is None:
-            raise Error("unsupported", f"from_torch: the graph writes the buffer {stored.name} of {stored.tensor.dtype}, and state is f32: make the buffer float")
-        with self.within(tuple(scope)):
-            return self.state(name, stored.tensor.shape, ("zeros",))
-
-    def state(self, name, shape, init):
-        return _build._build("weft_state", self._near(), text(name), *_build._numbers(list(shape)), _init(init))
-
-    def _near(self):
-        """Any value of the graph, from which weft_state() takes the graph."""
-        near = next((v for v in self.env.values() if isinstance(v, Value)), None)
-        return near if near is not None else self.graph.constant("f32", (), 0)
+    def state(self, name, shape, dtype, init):
+        return _build._build("weft_state_in", self.graph, text(name), word("weft_dtype", dtype), *_build._numbers(list(shape)), _init(init))
 
     def length(self, n, call):
         """A length of an axis for a builder: the batch is WEFT_BATCH."""
@@ -410,8 +396,6 @@ class _Builder:
         if getattr(node.target, "__name__", "").startswith("return_types"):
             return tuple(self.argument(x) for x in node.args)  # PyTorch's named tuples
         if any(isinstance(self.env.get(n), _Counter) for n in node.all_input_nodes):
-            if any(isinstance(self.env.get(n), (Value, _Stored)) for n in node.all_input_nodes):
-                raise call.refused("a computation with num_batches_tracked", "a BatchNorm with a number as its momentum")
             return _Counter()
         if call.is_known():
             return call.computed()
@@ -474,11 +458,9 @@ class _Builder:
         if isinstance(value, (torch_ops.Written, _Counter)):
             return  # batch_norm has written it; to_torch() counts the batches
         target = next(self.env[n] for n in self.program.graph.nodes if n.op == "placeholder" and isinstance(self.env.get(n), _Stored) and self._is(n, name))
-        state = self.read(target)
-        if not target.tensor.dtype.is_floating_point and state.dtype != name_of_dtype(target.tensor.dtype):
-            raise Error("unsupported", f"from_torch: the module writes the buffer {name} of {target.tensor.dtype}, and state is f32: make the buffer float")
+        self.read(target)
         value = torch_ops.as_value(self, self.read(value) if isinstance(value, _Stored) else value)
-        self.model.assign(state, torch_ops.cast(value, "f32") if target.tensor.dtype.is_floating_point else value)
+        self.model.assign(target.held, torch_ops.cast(value, target.held.dtype))
 
     def _is(self, node, name):
         spec = next(s for s in self.program.graph_signature.input_specs if s.arg.name == node.name)
@@ -503,6 +485,11 @@ class _Builder:
         trained = {p.path for p in self.model.parameters().values() if not p.is_state and not p.is_frozen}
         paths = {n.replace(".", "/") for n in reached} & trained
         return None if begin is None or paths == trained else ",".join(_cover(paths, trained))
+
+
+def _only_counts(node):
+    """Whether a count of batches is only counted on."""
+    return all(n.op == "output" or str(n.target) == "aten.add.Tensor" and all(u.op == "output" or _only_counts(u) for u in n.users) for n in node.users)
 
 
 def _reached_from(node, env):

@@ -4,9 +4,8 @@ import math
 
 from . import _ops
 from ._build import BATCH
-from ._lib import Error
 from .model import Value
-from .torch_ops import (FLOATS, Written, as_value, axes_of, cast, concatenated, expand, in_arithmetic, movedim, op, reshaped, weft_op)
+from .torch_ops import OPS, Written, as_value, cast, movedim, op, weft_op
 
 
 # ---- products ----
@@ -64,7 +63,7 @@ def attention(c, q, k, v, mask=None, dropout=0.0, causal=False, *, scale=None, e
     mask = None if mask is None else c.values(mask)
     if mask is not None and mask.dtype not in ("bool", "f32", q.dtype):
         mask = cast(mask, q.dtype)
-    if q.ndim != 4 or k.shape[-1] != v.shape[-1] or k.ndim != 4 or (enable_gqa and k.shape[1] == 0):
+    if q.ndim != 4 or k.ndim != 4:
         return attention_reshaped(c, q, k, v, mask, dropout, causal, scale)
     return _ops.attention(q, k, v, causal=causal, scale=scale, mask=mask, dropout=dropout or None)
 
@@ -82,9 +81,7 @@ def is_causal_mask(c, mask, q, k):
 
 
 def attention_reshaped(c, q, k, v, mask, dropout, causal, scale):
-    """Attention of three axes or more than four, or with another width of v."""
-    if k.shape[-1] != v.shape[-1]:
-        return attention_in_parts(c, q, k, v, mask, dropout, causal, scale)
+    """Attention of three axes or more than four."""
     if q.ndim == 3:
         q, k, v = (_ops.unsqueeze(x, 1) for x in (q, k, v))
         mask = _ops.unsqueeze(mask, 1) if mask is not None and mask.ndim == 3 else mask
@@ -120,6 +117,9 @@ def grouped_mm(c, a, b, offsets=None, bias=None, out_dtype=None):
     expert = _ops.sum(_ops.less_equal(_ops.unsqueeze(cast(offsets, "i64"), 0), at), [1], False)
     own = _ops.transpose(_ops.one_hot(expert, experts, a.dtype), 0, 1)
     return _ops.sum(_ops.matmul(_ops.unsqueeze(a, 0) * _ops.unsqueeze(own, 2), b), [0], False)
+
+
+OPS["transformers.grouped_mm_fallback.default"] = grouped_mm
 
 
 # ---- convolutions and pools ----
@@ -702,16 +702,18 @@ def scatter(c, x, axis, ids, source, reduce=None, *, include_self=True, **given)
     if reduce in ("sum", "add") and include_self:
         return _ops.scatter_add(x, axis, ids, source)
     if reduce is not None:
-        function = weft_op("scatter_reduce")
-        if function is None:
-            raise c.refused(f"scatter with {reduce}", "scatter_add, or amax() by masks")
-        return function(x, axis, ids, source, {"amax": "max", "amin": "min", "prod": "prod", "mean": "mean"}.get(reduce, reduce), include_self)
+        return _ops.scatter_reduce(x, axis, ids, source, {"add": "sum", "multiply": "prod"}.get(reduce, reduce), include_self)
     return _ops.scatter(x, axis, ids, source)
 
 
 @op("index_add.default")
 def index_add(c, x, axis, ids, source, *, alpha=1):
     return _ops.index_add(x, axis, ids, source if alpha == 1 else source * alpha)
+
+
+@op("index_reduce.default")
+def index_reduce(c, x, axis, ids, source, reduce, *, include_self=True):
+    return _ops.index_reduce(x, axis, ids, source, reduce, include_self)
 
 
 @op("index_copy.default")
@@ -746,13 +748,6 @@ def topk(c, x, k, axis=-1, largest=True, is_sorted=True):
     return _ops.topk(x, k, axis, largest)
 
 
-def wrapped(c, ids, length):
-    """Indices that count from the end where they are negative."""
-    if not isinstance(ids, Value):
-        return as_value(c.builder, ids.long() % length)
-    return _ops.where(ids < 0, ids + length, ids)
-
-
 def expanded_masks(indices):
     """Indices with masks of bool that are known as the places that they choose."""
     import torch
@@ -765,68 +760,12 @@ def expanded_masks(indices):
     return made
 
 
-class Places:
-    """Where x[indices] reads: x with the indexed axes first, and one number for each place in them."""
-
-    def __init__(self, c, x, indices):
-        import torch
-        indices = expanded_masks(indices)
-        if any(isinstance(i, Value) and i.dtype in ("bool", "u8") for i in indices):
-            raise c.refused("an index by a mask that is computed, whose length depends on numbers", "where() with the mask")
-        self.shape = list(c.about(0).shape)
-        self.axes = [a for a, i in enumerate(indices) if i is not None]
-        given = [indices[a] for a in self.axes]
-        self.rest = [a for a in range(len(self.shape)) if a not in self.axes]
-        self.ids_shape = list(torch.broadcast_shapes(*(tuple(i.shape) for i in given)))
-        self.lengths = [self.shape[a] for a in self.axes]
-        if not all(isinstance(n, int) for n in self.lengths):
-            raise c.refused("an index into the batch, which is dynamic", "gather")
-        self.ids = self.number(c, given)
-        adjacent = self.axes == list(range(self.axes[0], self.axes[0] + len(self.axes)))
-        self.first = self.axes[0] if adjacent else 0  # where the indices' axes stand in the result
-        order = [*self.axes, *self.rest]
-        self.order = order
-        self.x = x if order == sorted(order) else _ops.permute(x, order)
-        self.total = math.prod(self.lengths)
-        self.rest_shape = [c.builder.length(self.shape[a], c) for a in self.rest]
-        self.flat = _ops.reshape(self.x, [self.total, *self.rest_shape])
-
-    def number(self, c, given):
-        """The place among the indexed axes as one number, [n]."""
-        import torch
-        if all(not isinstance(i, Value) for i in given):
-            made = sum((i.long() % n) * math.prod(self.lengths[k + 1:]) for k, (i, n) in enumerate(zip(given, self.lengths)))
-            self.known = made.broadcast_to(self.ids_shape).flatten()
-            return as_value(c.builder, self.known.contiguous())
-        self.known, made = None, None
-        for k, (i, n) in enumerate(zip(given, self.lengths)):
-            i = wrapped(c, i, n)
-            stride = math.prod(self.lengths[k + 1:])
-            part = cast(i, "i64") if stride == 1 else cast(i, "i64") * stride
-            made = part if made is None else made + part
-        return _ops.reshape(_ops.broadcast_to(made, self.ids_shape) if list(made.shape) != self.ids_shape else made, [-1])
-
-    def placed(self, x):
-        """[ids, rest] with the axes of the indices where PyTorch has them."""
-        x = _ops.reshape(x, [*self.ids_shape, *self.rest_shape])
-        n = len(self.ids_shape)
-        if self.first == 0 or n == 0:
-            return x
-        order = [*range(n, n + self.first), *range(n), *range(n + self.first, n + len(self.rest))]
-        return _ops.permute(x, order)
-
-    def gathered(self, source):
-        """The inverse of placed() for what is put: [n, rest]."""
-        n = len(self.ids_shape)
-        if self.first and n:
-            source = _ops.permute(source, [*range(self.first, self.first + n), *range(self.first), *range(self.first + n, n + len(self.rest))])
-        return _ops.reshape(source, [-1, *self.rest_shape])
-
-    def back(self, c, flat):
-        """x again, from what has the indexed axes as one in front."""
-        x = _ops.reshape(flat, [*self.lengths, *self.rest_shape])
-        inverse = [self.order.index(a) for a in range(len(self.order))]
-        return x if self.order == sorted(self.order) else _ops.permute(x, inverse)
+def places_of(c, indices):
+    """Indices for weft.index(): values, or None for an axis that is taken whole."""
+    indices = expanded_masks(indices)
+    if any(isinstance(i, Value) and i.dtype in ("bool", "u8") for i in indices):
+        raise c.refused("an index by a mask that is computed, whose length depends on numbers", "where() with the mask")
+    return [None if i is None else c.values(i) for i in indices]
 
 
 @op("index.Tensor", raw=True)
@@ -835,8 +774,7 @@ def index(c, x, indices):
     single = [a for a, i in enumerate(indices) if i is not None]
     if len(single) == 1 and getattr(indices[single[0]], "ndim", 0) == 1 and not _is_mask(indices[single[0]]):
         return by_one_index(c, x, single[0], indices[single[0]])
-    places = Places(c, x, indices)
-    return places.placed(_ops.index_select(places.flat, 0, places.ids))
+    return _ops.index(x, places_of(c, indices))
 
 
 def _is_mask(i):
@@ -846,7 +784,7 @@ def _is_mask(i):
 def by_one_index(c, x, axis, ids):
     length = c.about(0).shape[axis]
     if isinstance(ids, Value) or not isinstance(length, int):
-        return _ops.index_select(x, axis, wrapped(c, ids, length) if isinstance(length, int) else c.values(ids))
+        return _ops.index(x, [None] * axis + [c.values(ids)])
     ids = ids.long() % length
     first, n = int(ids[0]) if len(ids) else 0, len(ids)
     if n and ids.tolist() == list(range(first, first + n)):
@@ -862,14 +800,7 @@ def index_put(c, x, indices, source, accumulate=False):
         mask = c.values(indices[0])
         mask = _ops.reshape(mask, [*(-1 if n == BATCH else n for n in mask.shape), *[1] * (x.ndim - mask.ndim)])
         return _ops.where(cast(mask, "bool"), x + source if accumulate else source, x)
-    places = Places(c, x, indices)
-    shape = [*[c.builder.length(places.shape[a], c) for a in places.rest[:places.first]], *places.ids_shape,
-             *[c.builder.length(places.shape[a], c) for a in places.rest[places.first:]]]
-    source = places.gathered(source if list(source.shape) == shape else _ops.broadcast_to(source, shape))
-    if accumulate:
-        return places.back(c, _ops.index_add(places.flat, 0, places.ids, source))
-    ids = _ops.reshape(places.ids, [-1] + [1] * len(places.rest))
-    return places.back(c, _ops.scatter(places.flat, 0, _ops.broadcast_to(ids, list(source.shape)), source))
+    return _ops.index_put(x, places_of(c, indices), source, accumulate)
 
 
 @op("feature_dropout.default")

@@ -143,15 +143,9 @@ class Call:
         return self.value(as_value(self.builder, x), dtype)
 
     def constant(self, dtype, shape, number):
-        number = float(number)
-        if math.isfinite(number):
-            made = self.graph.constant(dtype, list(shape), number)
-            self.builder.uniform[made] = number
-            return made
-        import torch
-        # An infinite number is a tensor of one element.
-        made = as_value(self.builder, torch.tensor(number, dtype=getattr(torch, {v: k for k, v in _DTYPES.items()}[dtype].removeprefix("torch."))))
-        return made if not shape else _ops.broadcast_to(made, list(shape))
+        made = self.graph.constant(dtype, list(shape), float(number))
+        self.builder.uniform[made] = float(number)
+        return made
 
     def decomposed(self, args, kwargs):
         """Builds the parts into which PyTorch decomposes the op."""
@@ -266,7 +260,7 @@ def as_value(builder, tensor):
 def _constant(builder, dtype, tensor, base):
     with builder.within(()):
         first = base.flatten()[0] if base.numel() else None
-        if first is not None and bool((base == first).all()) and math.isfinite(float(first)) and int(first) == int(float(first)):
+        if first is not None and bool((base == first).all()) and float(first) == first.item():
             made = builder.graph.constant(dtype, list(tensor.shape), float(first))
             builder.uniform[made] = float(first)
             return made
@@ -349,9 +343,7 @@ def logical_not(c, x):
 
 @op("bitwise_not.default")
 def bitwise_not(c, x):
-    if x.dtype == "bool":
-        return _ops.logical_not(x)
-    return -cast(x, "i64") - 1 if x.dtype in ("i64",) else cast(_ops.neg(cast(x, "i64")) - 1, c.dtype)
+    return _ops.logical_not(x) if x.dtype == "bool" else _ops.bitwise_not(x)
 
 
 @op("gelu.default")
@@ -577,10 +569,7 @@ def _bitwise(name):
     def call(c, a, b):
         if c.dtype == "bool":
             return LOGIC["logical_" + name](c.value(a, "bool"), c.value(b, "bool"))
-        function = weft_op("bitwise_" + name)
-        if function is None:
-            raise c.refused("Weft has no bitwise ops of integers", "arithmetic, or bool")
-        return function(c.value(a, c.dtype), c.value(b, c.dtype))
+        return getattr(_ops, "bitwise_" + name)(c.value(a, c.dtype), c.value(b, c.dtype))
     return call
 
 
@@ -794,14 +783,7 @@ def expand(c, x, shape=None, implicit=False):
 @op("cat.default", "concat.default", raw=True)
 def cat(c, values, axis=0):
     values = [cast(c.values(v), c.dtype) for v in values if isinstance(v, Value) or v.numel()]
-    return values[0] if len(values) == 1 else concatenated(values, axis)
-
-
-def concatenated(values, axis):
-    """One concat takes 32 values."""
-    while len(values) > 32:
-        values = [_ops.concat(values[i:i + 32], axis) if len(values[i:i + 32]) > 1 else values[i] for i in range(0, len(values), 32)]
-    return _ops.concat(values, axis)
+    return values[0] if len(values) == 1 else _ops.concat(values, axis)
 
 
 @op("stack.default")
@@ -826,18 +808,8 @@ def slice_(c, x, axis=0, start=None, end=None, step=1):
         end = start + end
     start, end = bounds(c, c.about(0).shape[axis], start, end)
     if step != 1:
-        return strided(c, x, axis, start, end, step)
-    return x if start == 0 and end is None else _ops.slice(x, axis, start, end)
-
-
-def strided(c, x, axis, start, end, step):
-    if weft_op("strided_slice"):
         return _ops.strided_slice(x, axis, start, end, step)
-    import torch
-    length = c.about(0).shape[axis]
-    if not isinstance(length, int):
-        raise c.refused("a slice with a step along the batch", "reshape first")
-    return _ops.index_select(x, axis, as_value(c.builder, torch.arange(start, length if end is None else end, step)))
+    return x if start == 0 and end is None else _ops.slice(x, axis, start, end)
 
 
 @op("select.int", "select_copy.int")
