@@ -4,7 +4,7 @@
   speech      PLACE: "TEXT": what to say instead. It reads comments and strings of C, CUDA and Python sources, so
               messages and help too, and all of shell and CMake files and of documents, without inline code
               and fenced output. Names with underscores are code.
-  documents   a CHANGELOG of at most 40 lines, and at most 61,000 words in all *.md; a word has a letter or a digit
+  documents   a CHANGELOG of at most 40 lines, and at most 62,500 words in all *.md; a word has a letter or a digit
 
 words.txt beside it has the cases: sentences that were once in the tree, each with a better one. They come first: each
 "-" is refused, each "+" passes, and each pattern refuses at least one "-". It cannot see a sentence that is merely
@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = Path(__file__).with_name("words.txt")
-MOST_WORDS, MOST_CHANGES = 61000, 40
+MOST_WORDS, MOST_CHANGES = 62500, 40
 FOLDERS = ("bench", "cmake", "dist", "docs", "examples", "graph", "include", "ops", "runtime", "tests", "tools")
 IGNORED = {"tests/rules/check_words.py", "tests/rules/words.txt"}
 
