@@ -436,8 +436,8 @@ WEFT_API weft_value *weft_interpolate(weft_value *x, const weft_interpolation *o
 /** How weft_grid_sample() reads between elements. */
 typedef enum weft_grid_mode {
     WEFT_GRID_BILINEAR = 0, /**< PyTorch's default; of volumes trilinear */
-    WEFT_GRID_NEAREST = 1,
-    WEFT_GRID_BICUBIC = 2, /**< of 4 elements along an axis */
+    WEFT_GRID_NEAREST = 1,  /**< the nearest element */
+    WEFT_GRID_BICUBIC = 2,  /**< of 4 elements along an axis */
 } weft_grid_mode;
 /** What weft_grid_sample() reads outside of x. */
 typedef enum weft_grid_padding {
@@ -447,8 +447,8 @@ typedef enum weft_grid_padding {
 } weft_grid_padding;
 /** Options of weft_grid_sample(). */
 typedef struct weft_grid_options {
-    weft_grid_mode mode;
-    weft_grid_padding padding;
+    weft_grid_mode mode;       /**< between elements; 0: bilinear */
+    weft_grid_padding padding; /**< outside of x; 0: zeros */
     bool align_corners; /**< -1 and 1 are the middles of the first and the last element, not their borders */
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_grid_options;
