@@ -492,8 +492,8 @@ typedef enum weft_grid_padding {
 } weft_grid_padding;
 /** Options of weft_grid_sample(). */
 typedef struct weft_grid_options {
-    weft_grid_mode mode;       /**< 0: bilinear */
-    weft_grid_padding padding; /**< 0: zeros */
+    weft_grid_mode mode;       /**< between elements; 0: bilinear */
+    weft_grid_padding padding; /**< outside of x; 0: zeros */
     bool align_corners; /**< -1 and 1 are the middles of the first and the last element, not their borders */
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_grid_options;
