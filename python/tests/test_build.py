@@ -151,6 +151,14 @@ class Lifetimes(unittest.TestCase):
                 held[i] = None
                 gc.collect()
 
+    def test_pads_are_pairs(self):
+        x = weft.Model("net").graph("g").input("x", "f32", [2, 3, 4])
+        self.assertEqual(x.constant_pad([1, 2]).shape, (2, 3, 7))
+        self.assertEqual(x.constant_pad([1, 2, 0, 1, 3, 0], 5).shape, (5, 4, 7))
+        self.assertEqual(x.reflect_pad([1, 2]).shape, (2, 3, 7))
+        with self.assertRaisesRegex(weft.Error, "not pairs"):
+            x.constant_pad([1, 2, 3])
+
     def test_a_value_holds_its_model(self):
         x = weft.Model("net").graph("g").input("x", "f32", [2])
         gc.collect()

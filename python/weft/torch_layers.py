@@ -44,7 +44,7 @@ def scaled(x, factor):
 
 @op("addmm.default", "addmv.default", "baddbmm.default", "addbmm.default")
 def addmm(c, x, a, b, *, beta=1, alpha=1):
-    made = scaled(_ops.sum(product(a, b), [0], False) if "addbmm" in c.name else product(a, b), alpha)
+    made = scaled(_ops.sum(product(a, b), [0], False) if c.name == "aten.addbmm.default" else product(a, b), alpha)
     return made if beta == 0 else made + scaled(x, beta)
 
 
