@@ -407,6 +407,7 @@ static const weft_strategy taken = {.name = "ddp"}; /* a name of Weft's */
 #define POOL(...)           weft_max_pool2d(k->image, &(weft_pool){__VA_ARGS__})
 #define RESIZE(...)         weft_interpolate(k->image, &(weft_interpolation){__VA_ARGS__})
 #define GRID(...)           weft_grid_sample(k->image, F32(2, 3, 3, 2), &(weft_grid_options){__VA_ARGS__})
+#define DATA                weft_constant(k->g, WEFT_U16, 1, (int64_t[]){2}, 65535)
 #define NORM(...)           weft_batch_norm(k->x, "n", &(weft_batch_norm_options){__VA_ARGS__})
 #define ROTARY(...)         weft_rotary(k->x, &(weft_rotary_options){__VA_ARGS__})
 #define ATTENTION(...)      attended(k, &(weft_attention_options){__VA_ARGS__})
@@ -597,6 +598,9 @@ static void never_built(weft_update *update) {
     X(norm_both,         NORM(.no_weight = true, .weight = &ones),    "batch_norm: no_weight, and an initializer")   \
     X(norm_cumulative,   NORM(.momentum = 0.5, .cumulative = true), "batch_norm: a momentum, but no running")   \
     X(norm_no_statistics, NORM(.momentum = 0.5, .no_statistics = true), "batch_norm: a momentum, but no running")   \
+    X(data_add,          weft_add(DATA, DATA),                       "add: operand 0 is u16[2], a type that only holds data: cast it")   \
+    X(data_sum,          weft_sum(DATA, WEFT_ALL, false),            "sum: operand 0 is u16[2], a type")   \
+    X(data_where,        weft_where(weft_isnan(k->x), k->x, DATA),   "where: operand 2 is u16[2], a type")   \
     X(step_zero,         weft_strided_slice(k->x, 1, 0, 3, 0),       "strided_slice: step=0: it must be at least 1")   \
     X(eval_norm_mean,    weft_batch_norm_eval_op(k->x, k->x, k->x, NULL, NULL, 0), "batch_norm: mean is")   \
     X(eval_norm_null,    weft_batch_norm_eval_op(k->x, NULL, k->x, NULL, NULL, 0), "operand 1 is NULL")   \

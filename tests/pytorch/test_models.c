@@ -66,6 +66,12 @@ static const struct {
     {"grid_sample_backward", "the same", false},
     {"unfold", "the same", false},
     {"fold", "the same", false},
+    {"bitwise_and", "until golden.py makes the cases again", false},
+    {"bitwise_or", "until golden.py makes the cases again", false},
+    {"bitwise_xor", "until golden.py makes the cases again", false},
+    {"bitwise_not", "until golden.py makes the cases again", false},
+    {"bitwise_left_shift", "until golden.py makes the cases again", false},
+    {"bitwise_right_shift", "until golden.py makes the cases again", false},
     {"fused", "not made for the reference kernels", true},
     {"pack", "an operand in a library's form", true},
 };
