@@ -22,7 +22,7 @@ OPS = ("ops.h", "layers.h", "collectives.h", "preprocess.h")  # headers whose fu
 NOT_PUBLIC = ("here.h", "weft.h")             # macros of C, and the list of the headers
 
 # What C leaves to the caller, and PyTorch has a default for: by parameter, and by function and parameter.
-DEFAULTS = {"keep": "False", "group": "None", "transpose_a": "False", "transpose_b": "False", "descending": "False", "largest": "True",
+DEFAULTS = {"keep": "False", "include_self": "True", "accumulate": "False", "group": "None", "transpose_a": "False", "transpose_b": "False", "descending": "False", "largest": "True",
             "reverse": "False", "relu": "False", "eps": "None", "correction": "1", "diagonal": "0", "axes": "None"}
 DEFAULTS_OF = {
     "leaky_relu": {"slope": "0.01"}, "softplus": {"beta": "1", "threshold": "20"}, "elu": {"alpha": "1"}, "hardtanh": {"min": "-1", "max": "1"},
@@ -199,6 +199,8 @@ def signature(f, structures):
         else:
             arguments.append(take(p.name, annotation(p.type)))
         i += 1
+    if short in ("var", "std"):  # torch.var(x, dim, *, correction, keepdim)
+        first.sort(key=lambda x: ("x", "axes", "correction", "keep").index(x[0]))
     # Python wants parameters without a default first; the order is C's otherwise.
     ordered = [f"{n}: {t}" for n, t, d in first if d is None] + [f"{n}: {t} = {d}" for n, t, d in first if d is not None]
     if last:

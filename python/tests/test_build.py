@@ -73,6 +73,8 @@ class Values(unittest.TestCase):
     def test_mistakes_have_a_way_out(self):
         for mistake, says in [(lambda: weft.Adam(1e-3, bata1=3), "did you mean beta1"), (lambda: self.m.compile(bach=3), "did you mean batch"),
                               (lambda: weft.SGD(1, groups=[dict(kinds="biases")]), "not one of norm, bias"),
+                              (lambda: self.g.input("z", "f32", [2.5]), "2.5 is not a whole number"), (lambda: self.x[True], "[True]"),
+                              (lambda: self.g.input("z", True, [1]), "f32"),
                               (lambda: self.g.input("z", "float33", [1]), "f32, f64, bf16, f16"), (lambda: bool(self.x > 0), "where"),
                               (lambda: list(self.x), "unbind"), (lambda: self.m.minimize(self.x.sum(), "head"), "eval mode"),
                               (lambda: weft.cross_entropy(self.x, self.x, reduction="men"), "mean"), (lambda: weft.load("/nowhere.bin"), "nowhere"),
@@ -102,6 +104,26 @@ class Values(unittest.TestCase):
         self.assertEqual([p.path for p in again.parameters().values()], ["fc/weight", "fc/bias"])
         self.assertEqual(again.graphs["g"].value("fc").shape, (4, 2))
         self.assertEqual(loss.graph.inputs()[0].shape, (4, 6))
+
+    def test_arrays_beside_values(self):
+        x = np.arange(24, dtype="f4").reshape(4, 6)
+        for f in (lambda v, a: a * v, lambda v, a: v + a, lambda v, a: a - v):
+            self.setUp()
+            np.testing.assert_array_equal(self.run_it(f(self.x, x[0]), x), f(x, x[0]))
+        self.assertEqual(self.x.var(1).shape, (4,))
+
+    def test_fields_of_c_are_not_overrun(self):
+        for mistake in (lambda: weft.SGD(1, schedule=[dict(kind="constant", begin=i) for i in range(60)]),
+                        lambda: weft.SGD(1, groups=[dict(pattern="*", numbers=dict.fromkeys("abcdefgh", 1))]),
+                        lambda: self.x.graph.input("im", "f32", [1, 1, 4, 4]).max_pool2d(kernel=[1] * 9)):
+            with self.assertRaisesRegex(weft.Error, "are the most"):
+                mistake()
+
+    def test_what_is_closed_says_so(self):
+        self.m.close()
+        for use in (lambda: self.x + 1, lambda: self.m.text(), lambda: self.m.graph("other")):
+            with self.assertRaisesRegex(weft.Error, "closed"):
+                use()
 
     def test_constants_are_arrays(self):
         for array, dtype in [(np.arange(6, dtype="i8"), "i64"), ([[1, 2], [3, 4]], None), (np.eye(3, dtype="f8").T[:, ::2], None), (2.5, "f32")]:

@@ -86,6 +86,18 @@ class Ops(unittest.TestCase):
         with m.compile().store().session() as s, self.assertRaisesRegex(ZeroDivisionError, "in the kernel"):
             s.run("g", x=[1, 2])
 
+    def test_kernels_and_types_that_do_not_fill_their_results(self):
+        ops = weft.OpSet()
+        ops.define("test.returns", lambda operands, results: [operands[0] * 2])
+        ops.define("test.few", lambda operands, results: None, results=2, infer=lambda types: types)
+        m = weft.Model("m", ops=ops)
+        x = m.graph("g").input("x", "f32", [2])
+        weft.call_op("test.returns", [x]).output("y")
+        with self.assertRaisesRegex(weft.Error, "1 types for 2 results"):
+            weft.call_op("test.few", [x])
+        with m.compile().store().session() as s, self.assertRaisesRegex(weft.Error, "returns something"):
+            s.run("g", x=[1, 2])
+
     def test_mistakes(self):
         ops = the_ops()
         with self.assertRaisesRegex(weft.Error, "test.shrink"):

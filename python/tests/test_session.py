@@ -78,6 +78,41 @@ class Sessions(unittest.TestCase):
         with m.compile().store().session() as s:
             np.testing.assert_array_equal(s.run("g", x=np.array([0x3f80, 0xc000], "u2"))["y"], [1, -2])
 
+    def test_numbers_are_converted_to_what_holds_them(self):
+        m = weft.Model("net")
+        g = m.graph("g")
+        for dtype in ("i64", "u8", "bf16", "f32"):
+            g.input(dtype, dtype, [2]).cast("f64").output(f"of_{dtype}")
+        with m.compile().store().session() as s:
+            fine = dict(i64=[1, -2], u8=[0, 255], bf16=[1.5, -2.0], f32=[0.5, 3])
+            y = s.run("g", **fine)
+            for name, numbers in fine.items():
+                np.testing.assert_array_equal(y[f"of_{name}"], numbers)
+            for name, wrong in (("i64", [1.7, 0]), ("u8", [300, 0]), ("u8", [-1, 0]), ("f32", ["1", "2"])):
+                with self.assertRaisesRegex(weft.Error, name):
+                    s.run("g", **(fine | {name: wrong}))
+            with self.assertRaisesRegex(weft.Error, "not into a list"):
+                s.run("g", fetch={"of_f32": [0.0, 0.0]}, **fine)
+            with self.assertRaisesRegex(weft.Error, "u16"):
+                s.run("g", **(fine | {"f32": np.zeros(2, "u2")}))
+
+    def test_inputs_may_have_any_name(self):
+        m = weft.Model("net")
+        g = m.graph("g")
+        (g.input("graph", "f32", [2]) + g.input("fetch", "f32", [2]) + g.input("self", "f32", [2])).output("y")
+        with m.compile().store().session() as s:
+            np.testing.assert_array_equal(s.run("g", feeds={"fetch": [1, 2]}, graph=[1, 1], self=[1, 1])["y"], [3, 4])
+
+    def test_a_state_dict_is_loaded_whole_or_not(self):
+        before = self.store["fc/weight"]
+        with self.assertRaisesRegex(weft.Error, "fc/bias"):
+            self.store.load_state_dict({"fc.weight": before + 1, "fc.bias": np.zeros(3, "f4")})
+        np.testing.assert_array_equal(self.store["fc/weight"], before)
+
+    def test_names_with_nul_are_refused(self):
+        with self.assertRaisesRegex(weft.Error, "NUL"):
+            self.store["fc/bias\0zz"]
+
     def test_state_dicts_have_pytorchs_names(self):
         state = self.store.state_dict()
         self.assertEqual(list(state), ["fc.weight", "fc.bias"])
@@ -128,6 +163,8 @@ class Sessions(unittest.TestCase):
             into = torch.zeros(())
             s.run("train", fetch={"loss": into}, x=torch.ones(4, 3), t=torch.zeros(4, 2, requires_grad=True))
             self.assertGreater(float(into), 0)
+        self.store["fc/weight"] = torch.full((2, 3), 1.5, dtype=torch.bfloat16)
+        np.testing.assert_array_equal(self.store["fc/weight"], np.full((2, 3), 1.5, "f4"))
         m = torch.nn.Module()
         m.fc = torch.nn.Linear(3, 2)
         self.store.load_state_dict(m.state_dict())

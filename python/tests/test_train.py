@@ -87,6 +87,89 @@ class Trainers(unittest.TestCase):
             with self.assertRaisesRegex(kind, says):
                 self.trainer(**options).fit()
 
+    def test_an_exception_reaches_the_program_whatever_its_text(self):
+        class Odd(Exception):
+            def __str__(self):
+                raise RuntimeError("no text")
+
+        def raises(why):
+            def hook(trainer, point):
+                raise why
+            return hook
+
+        for why in (Odd(), ValueError("\udcff"), ValueError("a\0b"), ValueError("ö" * 400), KeyboardInterrupt(), SystemExit(3)):
+            with self.assertRaises(type(why)) as caught:
+                self.trainer(hooks=[raises(why)]).fit()
+            self.assertIs(caught.exception, why)
+
+    def test_a_signal_in_a_callback_is_not_lost(self):
+        """Python runs a signal's handler at the first instruction of the function that C calls."""
+        for _ in range(5):
+            t = self.trainer(epochs=10**6, hooks=[lambda trainer, point: None])
+            threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            with self.assertRaises(KeyboardInterrupt):
+                t.fit()
+
+    def test_each_trainer_raises_its_own_exception(self):
+        for i in (1, 12, 3):
+            with self.assertRaisesRegex(KeyError, f"no sample {i}'"):
+                self.trainer(train=Rows(bad=i), in_order=True).fit()
+
+    def test_samples_are_taken_by_their_names(self):
+        class Turned(Rows):
+            def __getitem__(self, i):
+                sample = super().__getitem__(i)
+                return dict(reversed(sample.items())) if i % 2 else sample
+
+        class Short(Rows):
+            def __getitem__(self, i):
+                return {"x": X[i]} if i == 7 else super().__getitem__(i)
+
+        np.testing.assert_array_equal(self.trainer(train=Turned()).fit().store["fc/weight"], self.trainer(train=Rows()).fit().store["fc/weight"])
+        with self.assertRaisesRegex(weft.Error, "sample 7 has x; sample 0 has x, y"):
+            self.trainer(train=Short()).fit()
+        with self.assertRaisesRegex(weft.Error, "2 arrays, and the names x"):
+            weft.samples([(X[0], Y[0])], names=["x"])
+
+    def test_what_is_closed_early_is_freed_late(self):
+        sources = weft.arrays(x=X, y=Y)
+        t = self.trainer(train=sources, hooks=[lambda trainer, point: trainer.close() if point == "after_epoch" else None])
+        for source in sources:
+            source.close()
+        plan, store = t.plan, t.store
+        t.fit()
+        for use in (t.fit, lambda: t.plan, lambda: len(sources[0])):
+            with self.assertRaisesRegex(weft.Error, "is closed"):
+                use()
+        self.assertGreater(plan.memory["total"], 0)
+        self.assertEqual(store["fc/bias"].shape, (5,))
+
+    def test_a_fit_within_a_step_leaves_ctrl_c_to_the_outer_one(self):
+        inner = self.trainer()
+
+        def step(trainer):
+            trainer.run("train")
+            if trainer.progress.iteration == 0:
+                inner.fit()
+
+        t = self.trainer(train_step=step, iterations=10**6, epochs=10**6)
+        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with self.assertRaises(KeyboardInterrupt):
+            t.fit()
+
+    def test_rows_have_the_width_of_the_evaluator(self):
+        class Short(weft.Evaluator):
+            name, reads, width = "short", ("logits",), 4
+
+            def batch(self, tally, logits):
+                tally.row([1.0])
+
+            def report(self, tally):
+                pass
+
+        with self.assertRaisesRegex(weft.Error, "1 numbers, and the evaluator's width is 4"):
+            self.trainer(val={"x": X, "y": Y}, evaluators=[Short()]).fit()
+
     def test_evaluators_count_in_python(self):
         class Right(weft.Evaluator):
             name, reads, counts, sums, width = "right", ("logits", "y"), 2, 1, 2

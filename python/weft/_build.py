@@ -1,11 +1,12 @@
 """Calls of builders: Python values become those of C, the caller's line is noted, and an error of the model is raised."""
+import operator
 import os
 import sys
 
 from ._lib import NULL, Error, check, ffi, lib, text as _text, word as _word  # noqa: F401 (for _ops)
 from ._structs import structure
 
-BATCH = lib.INT64_MIN if hasattr(lib, "INT64_MIN") else -2**63  # WEFT_BATCH
+BATCH = -2**63  # WEFT_BATCH
 _RESULT = object()  # an argument into which the function writes a further value
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _files: dict = {}  # names of files, which C does not copy
@@ -17,7 +18,7 @@ def place():
     if at is not None:
         return _file(at[0]), at[1]
     frame = sys._getframe(1)
-    while frame and frame.f_code.co_filename.startswith(_HERE):
+    while frame and (frame.f_code.co_filename.startswith(_HERE) or frame.f_globals.get("__name__") == "contextlib"):
         frame = frame.f_back
     if not frame:
         return NULL, 0
@@ -26,7 +27,7 @@ def place():
 
 def _file(name):
     if name not in _files:
-        _files[name] = ffi.new("char[]", name.encode())
+        _files[name] = ffi.new("char[]", os.fsencode(name))
     return _files[name]
 
 
@@ -57,7 +58,14 @@ def _values(values):
 
 
 def number(n):
-    return BATCH if isinstance(n, str) and n == "batch" else int(n)
+    if isinstance(n, str) and n == "batch":
+        return BATCH
+    try:
+        if not isinstance(n, bool):
+            return operator.index(n)
+    except TypeError:
+        pass
+    raise Error("argument", f"{n!r} is not a whole number" + (", or \"batch\"" if isinstance(n, str) else ""))
 
 
 def _numbers(numbers):

@@ -1,4 +1,6 @@
 """The shared libraries: where they are, and how their errors become exceptions."""
+import itertools
+import re
 from pathlib import Path
 
 from ._abi import ffi
@@ -76,12 +78,12 @@ def word(type_name, value):
     # numpy.dtype("float32") and torch.float32 are "f32" here.
     key = str(value).lower().replace("-", "_")
     if type_name == "weft_dtype":
-        key = key.removeprefix("torch.")
+        key = getattr(value, "__name__", key).removeprefix("torch.")  # numpy.float32 is a class
         key = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int8": "i8",
                "uint8": "u8", "uint16": "u16", "uint32": "u32"}.get(key, key)
     if key in words:
         return words[key]
-    if isinstance(value, int) and value in words.values():
+    if isinstance(value, int) and not isinstance(value, bool) and value in words.values():
         return value
     raise Error("argument", f"{value!r} is not one of: {', '.join(words)}")
 
@@ -91,15 +93,26 @@ STATUSES = {number: name for name, number in words_of("weft_status").items()}
 
 # ---- errors ----
 
-_raised: list = []  # what Python functions raised while C called them, with the text that C got: (exception, text); the newest 16
+_raised: dict = {}  # what Python functions raised while C called them, by number; the newest 8
+_numbers = itertools.count(1)
 
 
-def keep_raised(why, error):
-    """Gives C an exception as an error: its status. It is raised again where C returns that error to Python."""
-    said = f"{type(why).__name__}: {why}".split("\n")[0][:200]
-    del _raised[:-15]
-    _raised.append((why, said))
-    return lib.weft_error_set(error, lib.WEFT_DATA, text(said))
+def described(why):
+    """An exception as a line for C."""
+    try:
+        said = f"{type(why).__name__}: {why}"
+    except Exception:
+        said = type(why).__name__
+    return said.split("\n")[0].replace("\0", " ")[:150]
+
+
+def keep_raised(why):
+    """Keeps an exception that C is told of, and returns the text for C. It is raised again where C returns that text to Python."""
+    number = next(_numbers)
+    _raised[number] = why
+    while len(_raised) > 8:
+        del _raised[min(_raised)]
+    return f"Python exception {number}: {described(why)}"
 
 
 def check(status, error):
@@ -107,11 +120,25 @@ def check(status, error):
     if not status:
         return
     says = string(error.text)
-    for i, (why, said) in enumerate(_raised):
-        if said in says:
-            del _raised[i]
-            raise why
+    found = re.search(r"Python exception (\d+): ", says)
+    if found and int(found[1]) in _raised:
+        raise _raised.pop(int(found[1]))
     raise Error(STATUSES[status], says)
+
+
+def callback(signature, function, failed):
+    """A function of C that calls a Python one. What that raises, and what a signal's handler raises as it begins, goes to failed(text, arguments),
+    by which C is told; its result is returned to C."""
+    def onerror(kind, why, trace):
+        return failed(keep_raised(why), trace.tb_frame.f_locals if trace else {})
+    return ffi.callback(signature, function, onerror=onerror)
+
+
+def failing(said, arguments):
+    """`failed` of a callback that returns a status and whose last argument is `error`."""
+    if "error" in arguments:
+        lib.weft_error_set(arguments["error"], lib.WEFT_DATA, text(said))
+    return lib.WEFT_DATA
 
 
 def call(function, *arguments):
@@ -131,7 +158,12 @@ def make(function, *arguments):
 
 def text(value):
     """A text for C; None is NULL."""
-    return NULL if value is None else ffi.new("char[]", str(value).encode())
+    if value is None:
+        return NULL
+    encoded = str(value).encode("utf-8", "surrogateescape")
+    if b"\0" in encoded:
+        raise Error("argument", f"{value!r} has a NUL character")
+    return ffi.new("char[]", encoded)
 
 
 def string(value):

@@ -63,6 +63,12 @@ def number(name, key, value):
     return -1e-300 if takes_zero else value
 
 
+def at_most(key, values, kind):
+    """Refuses more values than a field of C has places."""
+    if kind.length is not None and len(values) > kind.length:
+        raise Error("argument", f"{key}: {len(values)} of them, and {kind.length} are the most")
+
+
 def name_of(kind):
     """"weft_init" of a type struct weft_init."""
     return kind.cname.removeprefix("struct ")
@@ -75,9 +81,11 @@ def put(made, key, kind, value, keep, axes):
             setattr(made, key, word(kind.cname, value))
         elif kind.kind == "array" and kind.item.kind == "primitive":
             numbers = [value] * (axes or 1) if isinstance(value, (int, float)) else list(value)
+            at_most(key, numbers, kind)
             for i, number in enumerate(numbers):
                 getattr(made, key)[i] = number
         elif kind.kind == "array" and kind.item.kind == "struct":
+            at_most(key, value, kind)
             for i, item in enumerate(value):
                 part = getattr(made, key) + i
                 fill(part, name_of(kind.item), item, keep)

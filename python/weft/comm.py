@@ -1,4 +1,5 @@
 """Ranks: how this process joins the others that a launcher has started."""
+import contextlib
 import os
 import signal
 import threading
@@ -70,22 +71,25 @@ class _Watch:
     def __init__(self):
         self.read, self.write = os.pipe()
         os.set_blocking(self.write, False)
-        self.act = None
+        self.act, self.before, self.lock = None, -1, threading.RLock()
         threading.Thread(target=self.wait, name="weft: Ctrl-C", daemon=True).start()
 
     def wait(self):
         while number := os.read(self.read, 1):
-            act = self.act
-            if number[0] == signal.SIGINT and act:
-                act()
+            with self.lock:
+                if self.before >= 0:  # asyncio's, say: it learns of the signal all the same
+                    with contextlib.suppress(OSError):
+                        os.write(self.before, number)
+                if number[0] == signal.SIGINT and self.act:
+                    self.act()
 
 
 _watch = None
 
 
 class interruptible:
-    """with interruptible(act): a call of C that Ctrl-C should end early. `act` runs in another thread, and makes the call return; then
-    KeyboardInterrupt is raised as usual."""
+    """with interruptible(act): a call of C that Ctrl-C should end early. `act` runs in another thread, and makes the call return; then the
+    program's handler of the signal runs, which raises KeyboardInterrupt where it is Python's own."""
 
     def __init__(self, act):
         self.act = act
@@ -98,10 +102,16 @@ class interruptible:
         if _watch is None or _watch.pid != os.getpid():
             _watch = _Watch()
             _watch.pid = os.getpid()
-        _watch.act = self.act
-        self.before = signal.set_wakeup_fd(_watch.write, warn_on_full_buffer=False)
+        with _watch.lock:
+            self.before, self.outer = signal.set_wakeup_fd(_watch.write, warn_on_full_buffer=False), _watch.act
+            if self.before != _watch.write:
+                _watch.before = self.before
+            _watch.act = self.act
 
     def __exit__(self, *raised):
         if self.before is not None:
-            signal.set_wakeup_fd(self.before)
-            _watch.act = None
+            with _watch.lock:
+                signal.set_wakeup_fd(self.before)
+                _watch.act = self.outer
+                if self.before != _watch.write:
+                    _watch.before = -1

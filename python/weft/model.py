@@ -24,10 +24,16 @@ def dtype_word(number):
 
 class Value(_ops.OfValues):
     """The result of an op in a graph. Every op and layer is a method: x.relu(), x.linear(10, "fc"). Operators take numbers, too."""
-    __slots__ = ("pointer", "graph")
+    __slots__ = ("_pointer", "graph")
+    __array_ufunc__ = None  # array * value is value.__rmul__(array)
 
     def __init__(self, pointer, graph):
-        self.pointer, self.graph = pointer, graph
+        self._pointer, self.graph = pointer, graph
+
+    @property
+    def pointer(self):
+        self.graph.model.held()  # it owns the value
+        return self._pointer
 
     @property
     def dtype(self):
@@ -71,8 +77,10 @@ class Value(_ops.OfValues):
     # ---- operators ----
 
     def _with(self, op, other, swapped=False):
-        if not isinstance(other, Value):
+        if isinstance(other, (int, float)):
             other = self.numeral(other)
+        elif not isinstance(other, Value):
+            other = self.graph.tensor(other, self.dtype)
         return op(other, self) if swapped else op(self, other)
 
     def __neg__(self):
@@ -82,18 +90,18 @@ class Value(_ops.OfValues):
         return _ops.abs(self)
 
     def __add__(self, other):
-        return self._with(_ops.add, other) if isinstance(other, Value) else _ops.offset(self, other)
+        return _ops.offset(self, other) if isinstance(other, (int, float)) else self._with(_ops.add, other)
 
     __radd__ = __add__
 
     def __sub__(self, other):
-        return self._with(_ops.sub, other) if isinstance(other, Value) else _ops.offset(self, -other)
+        return _ops.offset(self, -other) if isinstance(other, (int, float)) else self._with(_ops.sub, other)
 
     def __rsub__(self, other):
-        return _ops.offset(_ops.neg(self), other)
+        return _ops.offset(_ops.neg(self), other) if isinstance(other, (int, float)) else self._with(_ops.sub, other, True)
 
     def __mul__(self, other):
-        return self._with(_ops.mul, other) if isinstance(other, Value) else _ops.scale(self, other)
+        return _ops.scale(self, other) if isinstance(other, (int, float)) else self._with(_ops.mul, other)
 
     __rmul__ = __mul__
 
@@ -105,6 +113,12 @@ class Value(_ops.OfValues):
 
     def __floordiv__(self, other):
         return self._with(_ops.floor_divide, other)
+
+    def __rfloordiv__(self, other):
+        return self._with(_ops.floor_divide, other, True)
+
+    def __rmod__(self, other):
+        return self._with(_ops.remainder, other, True)
 
     def __mod__(self, other):
         return self._with(_ops.remainder, other)
@@ -163,6 +177,8 @@ class Value(_ops.OfValues):
                     x = _ops.slice(x, axis, p.start or 0, p.stop)
                 axis += 1
             else:
+                if isinstance(p, (bool, float, str)):
+                    raise Error("argument", f"[{p!r}]: slices, whole numbers, None and ... are taken; index() takes values")
                 at = operator.index(p)
                 x = _ops.squeeze(_ops.slice(x, axis, at, at + 1 if at != -1 else None), axis)
         return x
@@ -175,7 +191,12 @@ class Graph(_ops.OfGraphs):
     """A static graph of ops within a model: inputs, ops, outputs, and what it minimizes."""
 
     def __init__(self, pointer, model):
-        self.pointer, self.model = pointer, model
+        self._pointer, self.model = pointer, model
+
+    @property
+    def pointer(self):
+        self.model.held()  # it owns the graph
+        return self._pointer
 
     def __repr__(self):
         return f"<weft.Graph {self.name}>"
@@ -208,9 +229,9 @@ class Graph(_ops.OfGraphs):
 
     def tensor(self, array, dtype=None):
         """A constant with the numbers of an array: NumPy, torch, or nested lists. At most 32 MiB."""
-        from ._arrays import as_array, dtype_of
-        array = as_array(array, dtype)
-        return _build("weft_constant_tensor", self, dtype_of(array, dtype), *_numbers(list(array.shape)), ffi.from_buffer(array) if array.size else NULL)
+        from ._arrays import as_array
+        array, name = as_array(array, dtype, "tensor")
+        return _build("weft_constant_tensor", self, word("weft_dtype", name), *_numbers(list(array.shape)), ffi.from_buffer(array) if array.size else NULL)
 
     def value(self, path):
         """What scope `path` passes on: "encoder/layer1"."""
@@ -265,10 +286,6 @@ def _ports(at):
     return found
 
 
-def concat(values, axis=0):
-    return _ops.concat(values, axis)
-
-
 class Model(Handle):
     """Parameters, state, and the static graphs that use them.
 
@@ -277,10 +294,7 @@ class Model(Handle):
     """
 
     def __init__(self, name="model", batch=None, ops=None, *, _pointer=None):
-        env = ffi.new("weft_env *")
-        if ops is not None:
-            env.ops = ops.pointer
-        pointer = lib.weft_model_new_in(text(name), env) if _pointer is None else _pointer
+        pointer = lib.weft_model_new_in(text(name), _env(ops)) if _pointer is None else _pointer
         if pointer == NULL:
             raise Error("memory", "model: out of memory")
         super().__init__(pointer, lib.weft_model_free, ops)
@@ -335,9 +349,9 @@ class Model(Handle):
     def minimize(self, loss, pattern=None, optimizer=None):
         """Adds to the loss's graph the gradients by all trainable parameters under `pattern` ("generator", "encoder,head*weight"; None: all)
         and their update by the optimizer: m.minimize(loss, "discriminator", weft.Adam(2e-4, beta1=0.5))."""
-        from .optim import Adam
+        from .optim import Adam, Optimizer
         keep = []
-        made = (optimizer or Adam()).structure(keep)
+        made = (Optimizer(optimizer) if isinstance(optimizer, str) else optimizer or Adam()).structure(keep)
         lib.weft_at(loss.pointer, *place())
         if lib.weft_minimize(loss.pointer, text(pattern), made):
             failed(self)
@@ -379,7 +393,8 @@ class Model(Handle):
 
     def ddp(self, path, **options):
         """Options of data parallelism for the parameters under a path: m.ddp("generator", zero=2, bucket_cap_mb=4)."""
-        self._setting(lib.weft_model_set_ddp, text(path), structure("weft_ddp_options", options, []))
+        keep: list = []
+        self._setting(lib.weft_model_set_ddp, text(path), structure("weft_ddp_options", options, keep))
 
     def set_optimizer(self, settings, name=None):
         """Changes settings of an optimizer in all minimize() calls before: m.set_optimizer("lr=1e-4", "generator")."""
@@ -416,14 +431,19 @@ class Parameter:
         return f"{self.path}: {self.dtype}[{','.join(map(str, self.shape))}]"
 
 
-def load(path, ops=None):
-    """Loads a model that Model.save(), weft_save() or graphtool has written."""
+def _env(ops):
+    """What C takes from its host: the ops of a program."""
     env = ffi.new("weft_env *")
     if ops is not None:
         env.ops = ops.pointer
-    return Model(ops=ops, _pointer=make(lib.weft_load, text(path), env))
+    return env
 
 
-def parse(model_text, where="text"):
+def load(path, ops=None):
+    """Loads a model that Model.save(), weft_save() or graphtool has written."""
+    return Model(ops=ops, _pointer=make(lib.weft_load, text(path), _env(ops)))
+
+
+def parse(model_text, where="text", ops=None):
     """A model from the text of Model.text()."""
-    return Model(_pointer=make(lib.weft_model_parse, text(model_text), text(where), NULL))
+    return Model(ops=ops, _pointer=make(lib.weft_model_parse, text(model_text), text(where), _env(ops)))

@@ -1,7 +1,7 @@
-"""Optimizers by name, with PyTorch's arguments and defaults."""
+"""Optimizers by name, with PyTorch's arguments, and its defaults but that of lr, which is 1e-3 for all."""
 from ._fields import FIELDS
 from ._lib import Error, call, ffi, lib, text
-from ._structs import SPECIAL, fill, structure
+from ._structs import SPECIAL, at_most, fields_of, fill, structure
 
 
 def _schedule(made, value, keep):
@@ -9,11 +9,15 @@ def _schedule(made, value, keep):
     if isinstance(value, str):
         call(lib.weft_schedule_text, text(value), made.schedule)
         return
-    for i, part in enumerate([value] if isinstance(value, dict) else value):
+    value = [value] if isinstance(value, dict) else value
+    at_most("schedule", value, fields_of("weft_optimizer")["schedule"].type)
+    for i, part in enumerate(value):
         fill(made.schedule + i, "weft_schedule", part, keep)
 
 
 def _groups(made, value, keep):
+    if not isinstance(value, (list, tuple)):
+        raise Error("argument", "groups: a list of dicts is needed")
     groups = ffi.new("weft_param_group[]", len(value))
     keep.append(groups)
     for i, group in enumerate(value):
@@ -22,6 +26,7 @@ def _groups(made, value, keep):
 
 
 def _numbers(made, value, keep):
+    at_most("numbers", value, fields_of("weft_param_group")["numbers"].type)
     for i, (name, number) in enumerate(value.items()):
         keep.append(text(name))
         made.numbers[i].field, made.numbers[i].value = keep[-1], number

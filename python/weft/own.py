@@ -3,8 +3,8 @@ import types
 
 from ._arrays import numpy_dtype
 from ._build import _call, _Held, _values, failed, place
-from ._handles import Handle
-from ._lib import NULL, Error, call, ffi, keep_raised, lib, make, string, text, word
+from ._handles import Borrowed, Handle
+from ._lib import NULL, Error, call, callback, ffi, lib, make, text, word
 from .model import Graph, Model, Value, dtype_word
 
 
@@ -16,7 +16,7 @@ def _borrowed(pointer, graphs):
     key = int(ffi.cast("intptr_t", graph))
     if key not in graphs:
         model = Model.__new__(Model)
-        model.pointer, model._graphs = lib.weft_graph_model(graph), {}
+        model._owned, model._graphs = Borrowed(lib.weft_graph_model(graph), None), {}
         graphs[key] = Graph(graph, model)
     return Value(pointer, graphs[key])
 
@@ -25,14 +25,14 @@ def _pointer(value):
     return NULL if value is None else value.pointer
 
 
-def _building(first, function):
-    """Runs a function that builds. What it raises becomes the model's error, and is raised again where the program called C."""
-    try:
-        function()
-    except BaseException as why:
-        error = ffi.new("weft_error *")
-        status = keep_raised(why, error)
-        lib.weft_graph_fail(lib.weft_value_graph(first), status, error.text)
+def _building(name):
+    """`failed` of a callback that builds: what it raises becomes the error of the model whose value `name` of its argument is."""
+    def failed(said, arguments):
+        structure = next(iter(arguments.values()), None)
+        if structure is not None:
+            first = getattr(structure, name)
+            lib.weft_graph_fail(lib.weft_value_graph(first if name == "parameter" else first[0]), lib.WEFT_DATA, text(said))
+    return failed
 
 
 # ---- optimizers ----
@@ -47,23 +47,22 @@ def define_optimizer(model, type, build, slots=None, numbers=None):
     """
     slots, numbers, keep = slots or {}, numbers or {}, []
 
-    @ffi.callback("void(weft_update *)")
-    def builds(update):
-        graphs = {}
+    if len(slots) > lib.WEFT_MAX_SLOTS or len(numbers) > lib.WEFT_MAX_NUMBERS:
+        raise Error("argument", f"{type}: at most {lib.WEFT_MAX_SLOTS} slots and {lib.WEFT_MAX_NUMBERS} numbers")
 
-        def run():
-            value = {n: _borrowed(getattr(update, n), graphs) for n in ("parameter", "gradient", "lr", "step", "weight_decay")}
-            u = types.SimpleNamespace(**value, slots={n: _borrowed(update.slots[i], graphs) for i, n in enumerate(slots)},
-                                      numbers={n: _borrowed(update.numbers[i], graphs) for i, n in enumerate(numbers)},
-                                      scale=lambda x, number: Value(lib.weft_update_scale(x.pointer, number.pointer), x.graph))
-            build(u)
-            update.parameter = u.parameter.pointer
-            for i, n in enumerate(slots):
-                update.slots[i] = u.slots[n].pointer
-        _building(update.parameter, run)
+    def builds(update):
+        graphs: dict = {}
+        value = {n: _borrowed(getattr(update, n), graphs) for n in ("parameter", "gradient", "lr", "step", "weight_decay")}
+        u = types.SimpleNamespace(**value, slots={n: _borrowed(update.slots[i], graphs) for i, n in enumerate(slots)},
+                                  numbers={n: _borrowed(update.numbers[i], graphs) for i, n in enumerate(numbers)},
+                                  scale=lambda x, number: Value(lib.weft_update_scale(x.pointer, number.pointer), x.graph))
+        build(u)
+        update.parameter = u.parameter.pointer
+        for i, n in enumerate(slots):
+            update.slots[i] = u.slots[n].pointer
 
     made = ffi.new("weft_optimizer_definition *")
-    made.build = builds
+    made.build = builds = callback("void(weft_update *)", builds, _building("parameter"))
     keep = [text(type)] + [text(n) for n in (*slots, *numbers)]
     made.type = keep[0]
     for i, first in enumerate(slots.values()):
@@ -71,7 +70,7 @@ def define_optimizer(model, type, build, slots=None, numbers=None):
     for i, default in enumerate(numbers.values()):
         made.numbers[i].field, made.numbers[i].value = keep[1 + len(slots) + i], default
     lib.weft_model_at(model.pointer, *place())
-    model._own = getattr(model, "_own", []) + [(builds, keep)]  # minimize() calls it
+    model._builders = getattr(model, "_builders", []) + [(builds, keep)]  # minimize() calls it
     if lib.weft_define_optimizer(model.pointer, made):
         failed(model)
 
@@ -94,10 +93,15 @@ def _array(tensor, writeable):
     return array
 
 
-def _why(into, why):
-    keep_raised(why, NULL)
-    said = f"{type(why).__name__}: {why}".split("\n")[0].encode()[:lib.WEFT_OP_WHY - 1]
-    ffi.memmove(into, said + b"\0", len(said) + 1)
+def _saying(result):
+    """`failed` of a callback whose structure has a place for a sentence: it returns `result`."""
+    def failed(said, arguments):
+        structure = next(iter(arguments.values()), None)
+        if structure is not None:
+            encoded = said.encode("utf-8", "replace")[:lib.WEFT_OP_WHY - 1]
+            ffi.memmove(structure.why, encoded + b"\0", len(encoded) + 1)
+        return result
+    return failed
 
 
 class OpSet(Handle):
@@ -111,7 +115,7 @@ class OpSet(Handle):
         """Defines an op, "lab.shrink": weft.call_op("lab.shrink", [x], threshold=0.1) builds it.
 
         kernel(operands, results, **numbers): reads the arrays of the operands and fills those of the results. Equal operands must give equal
-        bits. It runs on any thread, under Python's lock
+        bits. It runs on any thread, under Python's lock; the arrays are valid during the call
         reals, integers: {"threshold": 0.5}, numbers of a call with their defaults
         infer(types, **numbers): a list of ("f32", shape) of the results, from that of the operands; it raises what is wrong. None: all are
         f32 of one shape
@@ -120,41 +124,41 @@ class OpSet(Handle):
         reals, integers = reals or {}, integers or {}
         made, keep = ffi.new("weft_op_definition *"), [text(n) for n in (name, *reals, *integers)]
 
-        @ffi.callback("weft_status(weft_op_run *)")
         def runs(run):
-            try:
-                kernel([_array(run.operands[i], False) for i in range(operands)], [_array(run.results[i], True) for i in range(results)],
-                       **_numbers(run, reals, integers))
-                return 0
-            except BaseException as why:
-                _why(run.why, why)
-                return lib.WEFT_DATA
+            into = tuple(_array(run.results[i], True) for i in range(results))  # a tuple: a result is filled, not replaced
+            if kernel([_array(run.operands[i], False) for i in range(operands)], into, **_numbers(run, reals, integers)) is not None:
+                raise Error("argument", f"{name}: its kernel returns something: it fills results[0][...] instead")
+            return 0
 
-        @ffi.callback("bool(weft_op_types *)")
         def infers(t):
-            try:
-                given = [(dtype_word(t.operands[i].dtype), tuple(t.operands[i].shape[0:t.operands[i].ndim])) for i in range(operands)]
-                for i, (dtype, shape) in enumerate(infer(given, **_numbers(t, reals, integers))):
-                    t.results[i].dtype, t.results[i].ndim = word("weft_dtype", dtype), len(shape)
-                    t.results[i].shape[0:len(shape)] = list(shape)
-                return True
-            except BaseException as why:
-                _why(t.why, why)
-                return False
+            given = [(dtype_word(t.operands[i].dtype), tuple(t.operands[i].shape[0:t.operands[i].ndim])) for i in range(operands)]
+            found = list(infer(given, **_numbers(t, reals, integers)))
+            if len(found) != results:
+                raise Error("argument", f"{name}: infer gives {len(found)} types for {results} results")
+            for i, (dtype, shape) in enumerate(found):
+                if len(shape) > lib.WEFT_MAX_NDIM:
+                    raise Error("shape", f"{name}: {len(shape)} axes, and {lib.WEFT_MAX_NDIM} are the most")
+                t.results[i].dtype, t.results[i].ndim = word("weft_dtype", dtype), len(shape)
+                t.results[i].shape[0:len(shape)] = list(shape)
+            return True
 
-        @ffi.callback("void(weft_op_gradient *)")
         def gradients(g):
-            graphs = {}
+            graphs: dict = {}
+            given = types.SimpleNamespace(
+                operands=[_borrowed(g.operands[i], graphs) for i in range(operands)], results=[_borrowed(g.results[i], graphs) for i in range(results)],
+                result_gradients=[_borrowed(g.result_gradients[i], graphs) for i in range(results)], wanted=list(g.wanted[0:operands]),
+                **_numbers(g, reals, integers))
+            found = list(gradient(given))
+            if len(found) != operands:
+                raise Error("argument", f"{name}: gradient gives {len(found)} values for {operands} operands")
+            for i, value in enumerate(found):
+                g.gradients[i] = _pointer(value)
 
-            def run():
-                given = types.SimpleNamespace(
-                    operands=[_borrowed(g.operands[i], graphs) for i in range(operands)], results=[_borrowed(g.results[i], graphs) for i in range(results)],
-                    result_gradients=[_borrowed(g.result_gradients[i], graphs) for i in range(results)], wanted=list(g.wanted[0:operands]),
-                    **_numbers(g, reals, integers))
-                for i, value in enumerate(gradient(given)):
-                    g.gradients[i] = _pointer(value)
-            _building(g.operands[0], run)
-
+        if not 1 <= operands <= lib.WEFT_MAX_OP_OPERANDS or not 1 <= results <= lib.WEFT_MAX_OP_RESULTS or max(len(reals), len(integers)) > lib.WEFT_MAX_OP_NUMBERS:
+            raise Error("argument", f"{name}: too many or too few operands, results or numbers: 1 to {lib.WEFT_MAX_OP_OPERANDS} of each")
+        runs = callback("weft_status(weft_op_run *)", runs, _saying(lib.WEFT_DATA))
+        infers = callback("bool(weft_op_types *)", infers, _saying(False))
+        gradients = callback("void(weft_op_gradient *)", gradients, _building("operands"))
         made.name, made.n_operands, made.n_results, made.kernel = keep[0], operands, results, runs
         if infer:
             made.infer = infers

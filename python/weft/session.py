@@ -1,5 +1,5 @@
 """Stores hold a model's values, sessions run a plan's graphs on them."""
-from ._arrays import as_array, dtype_of, fits, numpy_dtype
+from ._arrays import as_array, fits, numpy_dtype, stored
 from ._handles import Handle
 from ._lib import NULL, Error, call, ffi, lib, make, string, taken, text
 from ._structs import near
@@ -42,12 +42,15 @@ class Store(Handle):
 
     def __setitem__(self, path, array):
         dtype, shape = self._about(path)
-        array = as_array(array, dtype)
-        if array.dtype != numpy_dtype(dtype):
-            array = array.astype(numpy_dtype(dtype))
+        array = self._fitting(path, array)
+        call(lib.weft_store_set, self.pointer, text(path), ffi.from_buffer(array), array.nbytes)
+
+    def _fitting(self, path, array):
+        dtype, shape = self._about(path)
+        array = stored(array, dtype, path)
         if tuple(array.shape) != shape:
             raise Error("shape", f"{path}: its shape is {list(shape)}, not {list(array.shape)}")
-        call(lib.weft_store_set, self.pointer, text(path), ffi.from_buffer(array), array.nbytes)
+        return array
 
     def __contains__(self, path):
         return path in self.paths()
@@ -66,9 +69,9 @@ class Store(Handle):
             first = missing[0] if missing else unexpected[0]
             raise Error("name", f"state_dict: {'lacks' if missing else 'has'} {first}" + (" and others" if len(missing) + len(unexpected) > 1 else "") +
                         (", which the model needs" if missing else ", which the model does not have") + "; strict=False passes over such names")
-        for name, path in mine.items():
-            if name in state:
-                self[path] = state[name]
+        fitting = {path: self._fitting(path, state[name]) for name, path in mine.items() if name in state}
+        for path, array in fitting.items():  # all of them, or no one
+            self[path] = array
         return missing, unexpected
 
     def save(self, path, training=False):
@@ -129,10 +132,11 @@ class Session(Handle):
 
     def _call(self, function, *arguments):
         """A call that may wait for other ranks: Ctrl-C ends it."""
+        held = self.held()
         if self.comm is None or self.comm.world == 1:
-            return call(function, self.pointer, *arguments)
+            return call(function, held.pointer, *arguments)
         with interruptible(lambda: self.comm.fail(f"rank {self.comm.rank} was interrupted")):
-            call(function, self.pointer, *arguments)
+            call(function, held.pointer, *arguments)
 
     def _run(self, function, graph, fetch, feeds):
         import numpy
@@ -143,7 +147,7 @@ class Session(Handle):
             if name in inputs:
                 array = fits(array, inputs[name], f"{graph}: input {name}")
             else:
-                array = as_array(array)  # C says which inputs there are
+                array, _ = as_array(array, None, f"{graph}: {name}")  # C says which inputs there are
             keep += [text(name), array]
             given[i].name, given[i].data, given[i].bytes = keep[-2], ffi.from_buffer(array), array.nbytes
         if fetch is None:
@@ -164,19 +168,20 @@ class Session(Handle):
         self._call(function, text(graph), given, len(feeds), results, len(wanted))
         return {name: into[name] for name in wanted}
 
-    def run(self, graph, fetch=None, **feeds):
+    def run(self, graph, /, fetch=None, feeds=None, **named):
         """Runs a graph once, on arrays by the names of its inputs: NumPy, torch, or what has DLPack or the buffer protocol. They are read where
         they lie, with exactly the input's type and shape. `fetch` names outputs (None: all); as a dict, {name: array}, it says where they are
-        written. Returns {name: array}. A training graph that ends a step updates its parameters."""
-        return self._run(lib.weft_run, graph, fetch, feeds)
+        written. Returns {name: array}. A training graph that ends a step updates its parameters. `feeds` is a dict of more inputs, for names
+        that no keyword can have."""
+        return self._run(lib.weft_run, graph, fetch, {**named, **(feeds or {})})
 
-    def run_no_sync(self, graph, fetch=None, **feeds):
+    def run_no_sync(self, graph, /, fetch=None, feeds=None, **named):
         """Runs a training graph for a micro-batch that does not end a step: nothing is updated and no gradient is communicated."""
-        return self._run(lib.weft_run_no_sync, graph, fetch, feeds)
+        return self._run(lib.weft_run_no_sync, graph, fetch, {**named, **(feeds or {})})
 
-    def run_loss(self, graph, fetch=None, **feeds):
+    def run_loss(self, graph, /, fetch=None, feeds=None, **named):
         """The forward alone of a training graph, for plans with manual=True."""
-        return self._run(lib.weft_run_loss, graph, fetch, feeds)
+        return self._run(lib.weft_run_loss, graph, fetch, {**named, **(feeds or {})})
 
     def update(self, graph):
         """Updates by the gradients that runs have added, for plans with manual=True: optimizer.step()."""
@@ -221,6 +226,8 @@ class Session(Handle):
 
 def writable(array, port, what):
     """The memory of an array that an output is written into: it must have the output's type and shape, row by row."""
+    if isinstance(array, (int, float, list, tuple)):
+        raise Error("argument", f"{what}: it is written into an array, not into a {type(array).__name__}")
     given = fits(array, port, what)
     if not given.flags.writeable or (hasattr(array, "flags") and not array.flags.c_contiguous) or (hasattr(array, "is_contiguous") and not array.is_contiguous()):
         raise Error("argument", f"{what}: its memory must be writable and row-major")

@@ -2,27 +2,15 @@
 import sys
 import types
 
-from ._arrays import as_array, dtype_of, numpy_dtype
+from ._arrays import as_array, numpy_dtype
 from ._fields import FIELDS
-from ._handles import Handle
-from ._lib import NULL, Error, call, ffi, keep_raised, lib, make, string, text, word
+from ._handles import Borrowed, Handle
+from ._lib import NULL, Error, call, callback, failing, ffi, lib, make, string, text, word
 from ._structs import SPECIAL, fields_of, near, structure
 from .comm import interruptible
-from .model import Graph, dtype_word
+from .model import dtype_word
 from .plan import Plan
 from .session import Session, Store
-
-# ---- what Python functions raise while C calls them ----
-
-
-def guarded(error, function, *arguments):
-    """Calls a function of the program for C: its status. What it raises is raised again where C returns to Python."""
-    try:
-        function(*arguments)
-        return 0
-    except BaseException as why:  # KeyboardInterrupt, too: it reaches the program by the same way
-        return keep_raised(why, error)
-
 
 # ---- data ----
 
@@ -60,60 +48,60 @@ def arrays(**named):
 
 
 def _array_source(array, name):
-    import numpy
-    array = as_array(array)
-    if not array.flags.writeable:
-        memory = ffi.cast("void *", array.ctypes.data)
-    else:
-        memory = ffi.from_buffer(array)
+    array, dtype = as_array(array, None, name)
     if array.ndim == 0:
         raise Error("shape", f"{name}: an array of data needs an axis that counts samples")
-    a = make(lib.weft_array_on, dtype_of(array), array.ndim, ffi.new("int64_t[]", array.shape), memory, NULL)
+    memory = ffi.cast("void *", array.ctypes.data)  # C only reads it
+    a = make(lib.weft_array_on, word("weft_dtype", dtype), array.ndim, ffi.new("int64_t[]", array.shape), memory, NULL)
     source = ffi.new("weft_source *")
-    keep = [array, memory, text(name), source]
+    keep = [array, text(name), source]
     call(lib.weft_array_source, a, source)
-    source.arrays[0].name = keep[2]
-    made = Source(source, lambda _: lib.weft_array_free(a), *keep)
-    return made
+    source.arrays[0].name = keep[1]
+    return Source(source, lambda _: lib.weft_array_free(a), *keep)
 
 
 def samples(dataset, names=None):
     """Samples of a Python object with __len__ and __getitem__, which gives an array, a tuple or a dict of arrays, all of one type and shape:
     torch.utils.data.Dataset, lists. `names` are those of a tuple's arrays."""
     first = _parts(dataset[0], names)
+    if not 0 < len(first) <= lib.WEFT_SOURCE_ARRAYS:
+        raise Error("argument", f"samples: a sample has {len(first)} arrays: 1 to {lib.WEFT_SOURCE_ARRAYS} are taken")
     source = ffi.new("weft_source *")
     source.count, source.n = len(dataset), len(first)
     keep = [source]
-    for i, (name, array) in enumerate(first.items()):
+    for i, (name, (array, dtype)) in enumerate(first.items()):
         keep.append(text(name))
         into = source.arrays[i]
-        into.name, into.dtype, into.ndim = keep[-1], dtype_of(array), array.ndim
+        into.name, into.dtype, into.ndim = keep[-1], word("weft_dtype", dtype), array.ndim
         into.shape[0:array.ndim] = array.shape
 
-    def read(i, into):
-        for k, (name, array) in enumerate(_parts(dataset[i], names).items()):
-            if array.shape != first[name].shape or array.dtype != first[name].dtype:
-                raise Error("shape", f"sample {i}: {name} is {array.dtype}{list(array.shape)}, that of sample 0 is {first[name].dtype}{list(first[name].shape)}")
+    def read(context, i, into, error):
+        parts = _parts(dataset[i], names)
+        if parts.keys() != first.keys():
+            raise Error("name", f"sample {i} has {', '.join(parts)}; sample 0 has {', '.join(first)}")
+        for k, (name, (wanted, dtype)) in enumerate(first.items()):
+            array, has = parts[name]
+            if array.shape != wanted.shape or has != dtype:
+                raise Error("shape", f"sample {i}: {name} is {has}{list(array.shape)}, that of sample 0 is {dtype}{list(wanted.shape)}")
             ffi.memmove(into[k], ffi.from_buffer(array), array.nbytes)
+        return 0
 
-    @ffi.callback("weft_status(void *, int64_t, void *const *, weft_error *)")
-    def reads(context, i, into, error):
-        return guarded(error, read, i, into)
-
+    reads = callback("weft_status(void *, int64_t, void *const *, weft_error *)", read, failing)
     source.read = reads
     return Source(source, None, reads, dataset, *keep)
 
 
 def _parts(sample, names):
-    import numpy
+    """The arrays of a sample by their names, each with the word of its type; whole numbers are i64."""
     if isinstance(sample, dict):
         given = sample
-    elif isinstance(sample, (tuple, list)):
-        given = dict(zip(names or [f"array{i}" for i in range(len(sample))], sample))
     else:
-        given = {(names or ["array0"])[0]: sample}
-    return {name: as_array(v if not isinstance(v, (bool, int)) else numpy.int64(v)) if not isinstance(v, (bool, int)) else numpy.asarray(v, numpy.int64)
-            for name, v in given.items()}
+        sample = sample if isinstance(sample, (tuple, list)) else (sample,)
+        names = names or [f"array{i}" for i in range(len(sample))]
+        if len(set(names)) != len(sample):
+            raise Error("argument", f"samples: {len(sample)} arrays, and the names {', '.join(names)}")
+        given = dict(zip(names, sample))
+    return {name: as_array(v, "i64" if isinstance(v, int) else None, name) for name, v in given.items()}
 
 
 def _sources(given):
@@ -138,13 +126,15 @@ def _dataset(made, value, keep):
     found = _sources(value)
     sources = [s[1] if isinstance(s, tuple) else s for s in found]
     list_of = ffi.new("weft_source const *[]", [s.pointer for s in sources])
-    keep += [sources, list_of]
+    keep += [[s.held() for s in sources], list_of]
     made.n, made.sources = len(sources), list_of
     if any(isinstance(s, tuple) for s in found):
         # A dict says which input the only array of a source feeds.
         names = []
         for s in found:
             name, source = s if isinstance(s, tuple) else (None, s)
+            if name and source.pointer.n > 1:
+                raise Error("argument", f"data: {name!r} would name {source.pointer.n} arrays: give such a source alone, not in a dict")
             own = [string(source.pointer.arrays[i].name) for i in range(source.pointer.n)]
             names += [name] if source.pointer.n == 1 and name else own
         texts = [NULL if n is None else text(n) for n in names]
@@ -204,13 +194,12 @@ def _hook(made, hook, trainer, keep):
         return
     function = _hook_function(hook)
 
-    @ffi.callback("weft_status(void *, weft_trainer *, weft_hook_point, weft_error *)")
     def at(self, pointer, point, error):
-        name = string(lib.weft_hook_point_name(point))
-        return guarded(error, function, trainer(), name)
+        function(trainer(), string(lib.weft_hook_point_name(point)))
+        return 0
 
-    keep += [at, text(getattr(hook, "__name__", type(hook).__name__))]
-    made.name, made.at = keep[-1], at
+    keep += [callback("weft_status(void *, weft_trainer *, weft_hook_point, weft_error *)", at, failing), text(getattr(hook, "__name__", type(hook).__name__))]
+    made.at, made.name = keep[-2:]
 
 
 def _text_hook(file, every):
@@ -274,6 +263,8 @@ class Tally:
         lib.weft_tally_add(self.pointer, index, value)
 
     def row(self, numbers):
+        if len(numbers) != self.width:
+            raise Error("argument", f"a row of {len(numbers)} numbers, and the evaluator's width is {self.width}")
         lib.weft_tally_row(self.pointer, ffi.new("double[]", [float(n) for n in numbers]))
 
     def counted(self, index):
@@ -298,7 +289,8 @@ class Tally:
 
 class Evaluator:
     """A metric of validations by a class: `name`, what it `reads` (outputs or inputs), how many `counts` and `sums` it has, and how wide its
-    rows are; def batch(self, tally, **arrays) adds the samples of a batch, def report(self, tally) reports."""
+    rows are; def batch(self, tally, **arrays) adds the samples of a batch, def report(self, tally) reports. Arrays and the tally are valid during
+    the call."""
     name, reads, counts, sums, width = None, (), 0, 0, 0
 
     def batch(self, tally, **arrays):
@@ -329,19 +321,25 @@ def _evaluator(made, evaluator, keep):
     if not evaluator.name or not evaluator.reads:
         raise Error("argument", f"{type(evaluator).__name__}: an evaluator has a name, and reads outputs or inputs")
 
-    @ffi.callback("weft_status(void *, int64_t, weft_view const *, weft_tally_size *, weft_error *)")
+    if len(evaluator.reads) > lib.WEFT_MAX_READS:
+        raise Error("argument", f"{evaluator.name}: it reads {len(evaluator.reads)} arrays, and {lib.WEFT_MAX_READS} are the most")
+    reads_of, width = tuple(evaluator.reads), evaluator.width
+
     def opens(self, rows, reads, size, error):
-        size.counts, size.sums, size.width = evaluator.counts, evaluator.sums, evaluator.width
+        size.counts, size.sums, size.width = evaluator.counts, evaluator.sums, width
         return 0
 
-    @ffi.callback("weft_status(void *, int64_t, weft_view const *, weft_tally *, weft_error *)")
     def batch(self, rows, reads, tally, error):
-        return guarded(error, lambda: evaluator.batch(Tally(tally, evaluator.width), **_views(evaluator.reads, reads)))
+        evaluator.batch(Tally(tally, width), **_views(reads_of, reads))
+        return 0
 
-    @ffi.callback("weft_status(void *, weft_tally *, weft_error *)")
     def report(self, tally, error):
-        return guarded(error, evaluator.report, Tally(tally, evaluator.width))
+        evaluator.report(Tally(tally, width))
+        return 0
 
+    opens = callback("weft_status(void *, int64_t, weft_view const *, weft_tally_size *, weft_error *)", opens, failing)
+    batch = callback("weft_status(void *, int64_t, weft_view const *, weft_tally *, weft_error *)", batch, failing)
+    report = callback("weft_status(void *, weft_tally *, weft_error *)", report, failing)
     names = [text(n) for n in (evaluator.name, *evaluator.reads)]
     keep += [opens, batch, report, evaluator, *names]
     made.name, made.open, made.batch, made.report = names[0], opens, batch, report
@@ -375,7 +373,8 @@ class Trainer(Handle):
     train_step: a function (trainer) that runs instead of the flow, by calls of trainer.run()
     comm: weft.world() for many ranks
     checkpoints: a dict with the fields of weft_trainer_checkpoints: folder, every, keep, resume ...
-    All other options are those of weft_compile_options (batch, threads, precision ...) and:
+    A trainer whose hooks or steps refer to it stays until close(). All other options are those of weft_compile_options (batch, threads,
+    precision ...) and:
     """
 
     def __init__(self, model, *, hooks=(), evaluators=(), comm=None, train_step=None, checkpoints=None, **options):
@@ -392,11 +391,11 @@ class Trainer(Handle):
             made.checkpoints = structure("weft_trainer_checkpoints", checkpoints, keep)[0]
         me = weakref.ref(self)
         if train_step is not None:
-            @ffi.callback("weft_status(weft_trainer *, void *, weft_error *)")
             def step(pointer, user, error):
-                return guarded(error, train_step, me())
-            keep.append(step)
-            made.train_step = step
+                train_step(me())
+                return 0
+            keep.append(callback("weft_status(weft_trainer *, void *, weft_error *)", step, failing))
+            made.train_step = keep[-1]
         list_of = ffi.new("weft_hook[]", len(hooks) or 1)
         for i, hook in enumerate(hooks):
             _hook(list_of + i, hook, me, keep)
@@ -412,8 +411,9 @@ class Trainer(Handle):
 
     def fit(self):
         """Trains until all epochs or iterations are done. Ctrl-C ends it after the present iteration."""
-        with interruptible(lambda: lib.weft_trainer_stop(self.pointer)):
-            call(lib.weft_trainer_fit, self.pointer)
+        held = self.held()
+        with interruptible(lambda: lib.weft_trainer_stop(held.pointer)):
+            call(lib.weft_trainer_fit, held.pointer)
         return self
 
     def step(self):
@@ -433,8 +433,8 @@ class Trainer(Handle):
         call(lib.weft_trainer_check, self.pointer)
 
     def _metrics(self, function):
-        metrics = ffi.new("weft_metrics *")
-        call(function, self.pointer, metrics)
+        metrics, held = ffi.new("weft_metrics *"), self.held()
+        call(function, held.pointer, metrics)
         return _named_numbers(metrics)
 
     def validate(self):
@@ -451,7 +451,8 @@ class Trainer(Handle):
         keep = []
         dataset = ffi.new("weft_dataset *")
         _dataset(dataset, data, keep)
-        made = make(lib.weft_trainer_predict, self.pointer, text(graph), text(output), dataset)
+        held = self.held()
+        made = make(lib.weft_trainer_predict, held.pointer, text(graph), text(output), dataset)
         try:
             shape = ffi.new("int64_t[]", lib.WEFT_MAX_NDIM)
             ndim = lib.weft_array_shape(made, shape)
@@ -497,8 +498,7 @@ class Trainer(Handle):
 def _borrowed(kind, pointer, owner, **fields):
     """An object of C that the trainer owns, as a Python object that does not free it."""
     made = kind.__new__(kind)
-    made.pointer, made._owner = pointer, owner
-    made.close = lambda: None
+    made._owned = Borrowed(pointer, owner.held())
     for name, value in fields.items():
         setattr(made, name, value)
     return made
