@@ -8,12 +8,10 @@ endif()
 add_custom_target(wheel)
 add_dependencies(wheel python)
 install(FILES ${PYTHON_MADE} DESTINATION . COMPONENT wheel)
-foreach(name weft weft_train)
-    set_target_properties(${name}_shared PROPERTIES VERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-endforeach()
 
 # ---- lib*.so, where linkers look: a line that names the library in place of a link ----
 foreach(library ${PYTHON_LIBRARIES})
+    set_target_properties(${library} PROPERTIES VERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
     string(REGEX REPLACE "_shared$" "" name ${library})
     set(script ${PROJECT_BINARY_DIR}/export/lib${name}.so)
     file(GENERATE OUTPUT ${script} CONTENT "INPUT($<TARGET_SONAME_FILE_NAME:${library}>)\n")
