@@ -8,11 +8,15 @@ include(CMakePackageConfigHelpers)
 
 function(weft_install_library component library)
     set(libraries ${library})
-    if(WEFT_SHARED)
+    set(link NAMELINK_COMPONENT dev)
+    if(SKBUILD) # cmake/wheel.cmake
+        set(libraries ${library}_shared)
+        set(link NAMELINK_SKIP)
+    elseif(WEFT_SHARED)
         list(APPEND libraries ${library}_shared)
     endif()
     install(TARGETS ${libraries} EXPORT weftTargets
-            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component} NAMELINK_COMPONENT dev
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component} ${link}
             ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
 endfunction()
 weft_install_library(library weft)
@@ -25,9 +29,11 @@ install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT
 # ---- documents and examples, whose links lead to the installed headers ----
 set(documents ${PROJECT_BINARY_DIR}/documents)
 file(RELATIVE_PATH headers ${CMAKE_INSTALL_FULL_DOCDIR} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
-install(CODE "execute_process(COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DTO=${documents} -DHEADERS=${headers}
-                              -P ${PROJECT_SOURCE_DIR}/cmake/documents.cmake COMMAND_ERROR_IS_FATAL ANY)" COMPONENT dev)
-install(DIRECTORY ${documents}/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
+if(NOT SKBUILD)
+    install(CODE "execute_process(COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DTO=${documents} -DHEADERS=${headers}
+                                  -P ${PROJECT_SOURCE_DIR}/cmake/documents.cmake COMMAND_ERROR_IS_FATAL ANY)" COMPONENT dev)
+    install(DIRECTORY ${documents}/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
+endif()
 
 # ---- CMake: find_package(weft) ----
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
@@ -59,13 +65,20 @@ function(weft_pc name library requires)
     set(PC_REQUIRES "${requires}")
     set(PC_LIBS "-L\${libdir} -l${library}")
     set(PC_PRIVATE "${needs}")
+    if(SKBUILD)
+        set(PC_PRIVATE)
+    endif()
     configure_file(cmake/weft.pc.in export/${name}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/export/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+    if(SKBUILD)
+        return()
+    endif()
     set(PC_NAME ${name}-static)
     string(REGEX REPLACE "^weft" "weft-static" PC_REQUIRES "${requires}")
     set(PC_LIBS "\${libdir}/lib${library}.a${needs}")
     set(PC_PRIVATE)
     configure_file(cmake/weft.pc.in export/${name}-static.pc @ONLY)
-    install(FILES ${PROJECT_BINARY_DIR}/export/${name}.pc ${PROJECT_BINARY_DIR}/export/${name}-static.pc
+    install(FILES ${PROJECT_BINARY_DIR}/export/${name}-static.pc
             DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 endfunction()
 
@@ -78,6 +91,9 @@ foreach(way ${WEFT_WAYS})
 endforeach()
 
 # ---- programs ----
+if(SKBUILD)
+    return()
+endif()
 if(WEFT_TOOLS)
     install(TARGETS graphtool weft-zoo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
     find_package(Python3 COMPONENTS Interpreter)

@@ -43,7 +43,7 @@ losses       release  weft-zoo            20      1         losses of the four m
 events       release  test_logs           1       1        the event files of the trainer's hooks, read by the tensorboard package
 runs         release  graphtool           2       1        whole trainings on real data: 93% of Fashion-MNIST, a GPT on a text within 1% of PyTorch
 soak         release  soak_loop           30      30      a training of two ranks and a loop of sessions and worlds, for 30 minutes: nothing grows
-install      release  weft-zoo            10       1        as part of another project, by clang, in fresh Debian 12 and 13: README's commands, packages, what uses them
+install      release  weft-zoo            11       1        as part of another project, by clang, in fresh Debian 12 and 13: README's commands, packages, what uses them; the wheel of Python
 no_mpi       release  weft-zoo            6         1        a clean Debian 12 and 13 without MPI: dcgan28 trains under graphtool launch to the bits of one rank
 builds       release  model_bits          2504    50       plans of the zoo, and the bits of 2,000 random trainings, are those of an older commit: ac38b15e, or WEFT_BEFORE
 guides       release  weft-zoo           10         1        docs/adding-*.md, each followed to the letter in a copy: its edits, its commands; which files it touches

@@ -109,6 +109,12 @@ static int64_t int_at(const tensor *t, int64_t p) {
         return ((const uint8_t *)t->data)[p];
     case WEFT_BOOL:
         return ((const uint8_t *)t->data)[p] != 0;
+    case WEFT_I8:
+        return ((const int8_t *)t->data)[p];
+    case WEFT_U16:
+        return ((const uint16_t *)t->data)[p];
+    case WEFT_U32:
+        return ((const uint32_t *)t->data)[p];
     default:
         return 0;
     }
@@ -132,6 +138,15 @@ void element_set_int(const tensor *t, const int64_t *at, int64_t value) {
         return;
     case WEFT_BOOL:
         ((uint8_t *)t->data)[p] = value != 0;
+        return;
+    case WEFT_I8:
+        ((int8_t *)t->data)[p] = (int8_t)value;
+        return;
+    case WEFT_U16:
+        ((uint16_t *)t->data)[p] = (uint16_t)value;
+        return;
+    case WEFT_U32:
+        ((uint32_t *)t->data)[p] = (uint32_t)value;
         return;
     default:
         return;

@@ -87,7 +87,7 @@ const weft_op weft_op_fused = {
     .name = "fused",
     .summary = "pointwise nodes run together (made by the compiler)",
     .max_in = -1,
-    .flags = OP_COMPILER,
+    .flags = OP_COMPILER | OP_MOVES,
     .infer = infer,
     .reference = reference,
     .samples = (const op_sample[]){{"", .error = "only the compiler"}, {0}},

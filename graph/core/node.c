@@ -29,6 +29,10 @@ static bool call_check(const op_call *c) {
     bool is_list = most < 0 || most > 16; /* a list of any length: no operand is optional */
     for (int i = 0; is_list && i < c->n_in; i++)
         if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", i);
+    for (int i = 0; i < c->n_in && !(op->flags & (OP_MOVES | OP_VIEW)); i++)
+        if (c->in[i] && dtype_is_data(op_in(c, i)->dtype))
+            return op_fail(c, WEFT_TYPE, "operand %d is %s, a type that only holds data: cast it (weft_cast)",
+                           i, TYPE(op_in(c, i)));
     if (attrs_check(op, c->attrs, why)) return op_fail(c, WEFT_ARGUMENT, "%s", why);
     return true;
 }

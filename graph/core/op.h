@@ -167,6 +167,8 @@ enum {
     OP_COMMUNICATES = 1 << 11,
     /* Divides by operand 1: where that is an integer 0, the run fails (WEFT_DATA). */
     OP_DIVIDES = 1 << 12,
+    OP_MOVES =
+        1 << 13, /* computes with no element but casts, so it takes dtype_is_data too, as OP_VIEW does */
 };
 
 /* How the precision pass (runtime/passes/precision.c) treats an op in a scope with a reduced type, bf16 or

@@ -14,6 +14,7 @@ static const struct {
 } dtypes[WEFT_DTYPES] = {
     [WEFT_F32] = {"f32", 4}, [WEFT_F64] = {"f64", 8}, [WEFT_BF16] = {"bf16", 2}, [WEFT_F16] = {"f16", 2},
     [WEFT_I64] = {"i64", 8}, [WEFT_I32] = {"i32", 4}, [WEFT_U8] = {"u8", 1},     [WEFT_BOOL] = {"bool", 1},
+    [WEFT_I8] = {"i8", 1},   [WEFT_U16] = {"u16", 2}, [WEFT_U32] = {"u32", 4},
 };
 
 size_t dtype_bytes(weft_dtype dtype) {
@@ -52,6 +53,10 @@ bool dtype_is_integer(weft_dtype dtype) {
 
 bool dtype_is_wide(weft_dtype dtype) {
     return dtype == WEFT_I64 || dtype == WEFT_I32;
+}
+
+bool dtype_is_data(weft_dtype dtype) {
+    return dtype >= WEFT_I8;
 }
 
 tensor_type type_of(weft_dtype dtype, int ndim, const int64_t *shape) {

@@ -22,6 +22,7 @@ bool dtype_is_reduced(weft_dtype dtype); /* bf16, f16 */
 weft_dtype dtype_accumulator(weft_dtype dtype);
 bool dtype_is_integer(weft_dtype dtype); /* i64 i32 u8, not bool */
 bool dtype_is_wide(weft_dtype dtype);    /* i64 i32: the integers that ops compute with */
+bool dtype_is_data(weft_dtype dtype);    /* i8 u16 u32: only moved and cast (OP_MOVES) */
 
 /* ---- shapes ---- */
 /* A shape given as numbers; at most WEFT_MAX_NDIM axes are copied. */

@@ -43,9 +43,14 @@ typedef enum weft_dtype {
     WEFT_I32 = 5,  /**< 32-bit signed integer */
     WEFT_U8 = 6,   /**< 8-bit unsigned integer */
     WEFT_BOOL = 7, /**< one byte, 0 or 1 */
+    /** 8-bit signed integer. This type and the next two hold data, which ops of shapes and weft_gather() move
+     * and weft_cast() converts; what computes refuses them. */
+    WEFT_I8 = 8,
+    WEFT_U16 = 9,  /**< 16-bit unsigned integer */
+    WEFT_U32 = 10, /**< 32-bit unsigned integer */
 } weft_dtype;
 /** The number of element types. */
-#define WEFT_DTYPES 8
+#define WEFT_DTYPES 11
 
 /** What a graph is for. */
 typedef enum weft_mode {

@@ -278,7 +278,8 @@ WEFT_API weft_value *weft_index(weft_value *x, int n, weft_value *const *indices
 /** x, but with values at the places that weft_index() takes, to which they broadcast, or, with `accumulate`,
  * added there. Where indices name a place several times, the last is kept (row-major), or all are added in
  * this order. One mask of bool may be the only index, with values that do not count what is true: weft_where.
- * ONNX: ScatterND, with parts as above, and with reduction="add" as accumulate. */
+ * ONNX: ScatterND, with parts as above, and reduction="add" as accumulate; mul, max and min are
+ * weft_scatter_reduce() with the axes of all parts as one. */
 WEFT_API weft_value *weft_index_put(weft_value *x, int n, weft_value *const *indices, weft_value *values,
                                     bool accumulate);
 /** How often each of 0 to bins - 1 is in x, integers of any shape: i64[bins]. PyTorch's grows with x. */
@@ -421,9 +422,10 @@ WEFT_API weft_value *weft_conv_transpose3d_op(weft_value *x, weft_value *w, weft
 typedef struct weft_pool {
     int64_t kernel[3]; /**< at least 1: there is no default */
     int64_t stride[3]; /**< 0: the kernel's size */
-    int64_t pad[3];    /**< on each side; at most half of the kernel */
-    /** Elements between two elements of the kernel, for maxima; 0: 1. Averages refuse any other. */
-    int64_t dilation[3];
+    /** On each side. A window with nothing but padding is an error where it has no value: of maxima, and of
+     * averages that do not count the padding. */
+    int64_t pad[3];
+    int64_t dilation[3]; /**< elements between two elements of the kernel; 0: 1 */
     bool ceil_mode;   /**< a last window that reaches beyond the padding counts too, if it begins before it */
     bool exclude_pad; /**< averages do not count the padding: count_include_pad=False in PyTorch */
     int64_t divisor;  /**< what averages divide by: divisor_override in PyTorch; 0: the elements counted */
@@ -460,19 +462,53 @@ typedef enum weft_interpolation_mode {
     WEFT_INTERPOLATE_NEAREST = 0, /**< the element at or before, PyTorch's default: mode="nearest" */
     WEFT_INTERPOLATE_NEAREST_EXACT =
         1, /**< the element whose middle is nearest, as Pillow: mode="nearest-exact" */
-    WEFT_INTERPOLATE_BILINEAR =
-        2, /**< a weighted mean of the neighbours: mode="bilinear", and "linear" for lines */
+    WEFT_INTERPOLATE_BILINEAR = 2, /**< a weighted mean of the neighbours: mode="bilinear", "linear" for
+                                      lines, "trilinear" for volumes */
+    WEFT_INTERPOLATE_BICUBIC = 3,  /**< of 4 x 4 elements of an image: mode="bicubic" */
 } weft_interpolation_mode;
-/** The size of weft_interpolate()'s result. Pairs are height, width; for a line the first is the length. */
+/** The size of weft_interpolate()'s result: length, or height and width, or depth, height and width. */
 typedef struct weft_interpolation {
-    int64_t size[2];              /**< of the result; 0: by scale */
-    double scale[2];              /**< size of the result: floor(size of x * scale); 0: by size */
+    int64_t size[3];              /**< of the result; 0: by scale */
+    double scale[3];              /**< size of the result: floor(size of x * scale); 0: by size */
     weft_interpolation_mode mode; /**< 0: the nearest element */
-    bool align_corners;           /**< bilinear: the middles of the corners coincide; else the corners do */
+    bool align_corners; /**< not nearest: the middles of the corners coincide; else the corners do */
+    bool antialias; /**< of images, bilinear or bicubic: a smaller result is a mean of all that it covers */
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_interpolation;
-/** An image x[N, C, H, W] or line x[N, C, L] in another size: torch.nn.functional.interpolate. */
+/** An image x[N, C, H, W], line x[N, C, L] or volume x[N, C, D, H, W] in another size:
+ * torch.nn.functional.interpolate. */
 WEFT_API weft_value *weft_interpolate(weft_value *x, const weft_interpolation *options);
+/** How weft_grid_sample() reads between elements. */
+typedef enum weft_grid_mode {
+    WEFT_GRID_BILINEAR = 0, /**< PyTorch's default; of volumes trilinear */
+    WEFT_GRID_NEAREST = 1,  /**< the nearest element */
+    WEFT_GRID_BICUBIC = 2,  /**< of 4 elements along an axis */
+} weft_grid_mode;
+/** What weft_grid_sample() reads outside of x. */
+typedef enum weft_grid_padding {
+    WEFT_GRID_ZEROS = 0,      /**< 0, PyTorch's default */
+    WEFT_GRID_BORDER = 1,     /**< the nearest element of the border */
+    WEFT_GRID_REFLECTION = 2, /**< x, reflected at its borders as often as needed */
+} weft_grid_padding;
+/** Options of weft_grid_sample(). */
+typedef struct weft_grid_options {
+    weft_grid_mode mode;       /**< between elements; 0: bilinear */
+    weft_grid_padding padding; /**< outside of x; 0: zeros */
+    bool align_corners; /**< -1 and 1 are the middles of the first and the last element, not their borders */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
+} weft_grid_options;
+/** x[N, C, H, W] at the places (x, y) of grid[N, h, w, 2], from -1 to 1 along an axis: [N, C, h, w]; or
+ * x[N, C, D, H, W] at (x, y, z) of grid[N, d, h, w, 3]: torch.nn.functional.grid_sample. */
+WEFT_API weft_value *weft_grid_sample(weft_value *x, weft_value *grid, const weft_grid_options *options);
+/** The grid to which theta[N, 2, 3] moves the elements of images of `size` H, W: [N, H, W, 2]; or
+ * theta[N, 3, 4] those of volumes D, H, W: torch.nn.functional.affine_grid. */
+WEFT_API weft_value *weft_affine_grid(weft_value *theta, const int64_t *size, bool align_corners);
+/** Each place of a window over x[N, C, H, W] as a column: [N, C * kh * kw, places]. Groups and output_padding
+ * of `window` are not for it. */
+WEFT_API weft_value *weft_unfold(weft_value *x, const int64_t kernel[2], const weft_window *window);
+/** Its transpose: the sum of such columns where they are in images of `size` H, W: [N, C, H, W]. */
+WEFT_API weft_value *weft_fold(weft_value *x, const int64_t size[2], const int64_t kernel[2],
+                               const weft_window *window);
 /** x[..., C * factor^2, H, W] -> [..., C, H * factor, W * factor]: torch.pixel_shuffle. */
 WEFT_API weft_value *weft_pixel_shuffle(weft_value *x, int64_t factor);
 /** Its inverse. */

@@ -4,7 +4,7 @@
  * (divisor_override) takes the place of the number of elements. dx is avg_pool2d_backward. */
 #include "ops/image/pool.h"
 
-static const op_attr attrs[] = {POOL_ATTR_WINDOW, POOL_ATTR_CEIL, POOL_ATTR_DIVISOR, {0}};
+static const op_attr attrs[] = {POOL_ATTR_WINDOW, POOL_ATTR_DILATION, POOL_ATTR_CEIL, POOL_ATTR_DIVISOR, {0}};
 
 static bool infer(op_call *c) {
     return pool_check_image(c) && pool_shape(c, c->attrs, op_in(c, 0), &c->out[0]);
@@ -41,7 +41,16 @@ const weft_op weft_op_avg_pool2d = {
              .out = "f32[1,2,4,3]"},
             {"f32[1,17,5,4]", "kernel=3,3 stride=2,2 pad=1,1 ceil_mode=1 divisor=5", .out = "f32[1,17,3,3]"},
             {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=0,0 divisor=-1", .error = "divisor=-1"},
-            {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=2,0", .error = "at most half of the kernel 2"},
+            {"f32[2,3,8,9]", "kernel=3,2 stride=2,1 pad=1,1 dilation=2,3", .out = "f32[2,3,3,8]"},
+            {"f32[1,20,7,7]", "kernel=2,3 stride=2,2 pad=1,2 dilation=3,2 ceil_mode=1 exclude_pad=1",
+             .out = "f32[1,20,4,4]"},
+            {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=2,0", .out = "f32[2,3,4,3]"},
+            {"f32[1,2,4,3]", "kernel=2,3 stride=1,1 pad=3,2 dilation=1,2 divisor=3 exclude_pad=1",
+             .out = "f32[1,2,9,3]"},
+            {"f32[1,2,26,26]", "kernel=20,20 stride=4,5 pad=13,12 dilation=2,2", .out = "f32[1,2,4,3]",
+             .no_gradient = true},
+            {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=2,0 exclude_pad=1",
+             .error = "along axis 2 a window of kernel 2 lies in the padding"},
             {"f32[2,3,4,6]", "kernel=5,2 stride=2,2 pad=0,0",
              .error = "axis 2 with pad 0 on both sides is smaller"},
             {"f32[2,3,4,6]", "kernel=0,2 stride=2,2 pad=0,0", .error = "kernel[0]=0: it must be 1 to 65536"},

@@ -4,7 +4,8 @@
  * Linear in dy; its own gradient is avg_pool2d. */
 #include "ops/image/pool.h"
 
-static const op_attr attrs[] = {POOL_ATTR_WINDOW, POOL_ATTR_SIZE, POOL_ATTR_CEIL, POOL_ATTR_DIVISOR, {0}};
+static const op_attr attrs[] = {POOL_ATTR_WINDOW, POOL_ATTR_DILATION, POOL_ATTR_SIZE,
+                                POOL_ATTR_CEIL,   POOL_ATTR_DIVISOR,  {0}};
 
 static bool infer(op_call *c) {
     const tensor_type *dy = op_in(c, 0);
@@ -43,6 +44,10 @@ const weft_op weft_op_avg_pool2d_backward = {
              .out = "f32[1,2,6,7]"},
             {"f32[1,17,3,3]", "kernel=3,3 stride=2,2 pad=1,1 ceil_mode=1 divisor=5 size=5,4",
              .out = "f32[1,17,5,4]"},
+            {"f32[2,3,3,8]", "kernel=3,2 stride=2,1 pad=1,1 dilation=2,3 size=8,9", .out = "f32[2,3,8,9]"},
+            {"f32[1,20,4,4]", "kernel=2,3 stride=2,2 pad=1,2 dilation=3,2 size=7,7 ceil_mode=1 exclude_pad=1",
+             .out = "f32[1,20,7,7]"},
+            {"f32[2,3,4,3]", "kernel=2,2 stride=2,2 pad=2,0 size=4,6", .out = "f32[2,3,4,6]"},
             {"f32[2,3,4,4]", "kernel=3,3 stride=2,2 pad=1,1 size=7,5", .error = "it must be f32[2,3,4,3]"},
             {"f32[2,3,4,3]", "kernel=3,3 stride=2,2 pad=1,1 size=7", .error = "size has 1 numbers"},
             {0}},

@@ -37,9 +37,8 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 
 /* The weight of element k of x in element i of y. */
 static double weight(const interpolate_axis *a, int64_t i, int64_t k) {
-    double second;
-    int64_t first = interpolate_tap(a, i, &second);
-    return k == first ? 1 - second : k == first + 1 ? second : 0;
+    interpolate_span s = interpolate_span_of(a, i);
+    return k >= s.begin && k < s.end ? interpolate_weight(a, &s, k) : 0;
 }
 
 static weft_status reference(const kernel_call *c) {
@@ -81,6 +80,13 @@ const weft_op weft_op_interpolate_backward = {
             {"f32[2,3,3,11]", "size=7,5 mode=bilinear", .out = "f32[2,3,7,5]"},
             {"f32[2,3,7,3]", "size=4,5 mode=bilinear align_corners=1", .out = "f32[2,3,4,5]"},
             {"f32[1,2,6,3]", "size=4,5 scale_h=1.7 scale_w=0.7 mode=bilinear", .out = "f32[1,2,4,5]"},
+            {"f32[2,3,8,10]", "size=4,5 mode=bicubic", .out = "f32[2,3,4,5]"},
+            {"f32[1,2,3,4]", "size=7,1 mode=bicubic", .out = "f32[1,2,7,1]"},
+            {"f32[2,3,7,3]", "size=4,5 mode=bicubic align_corners=1", .out = "f32[2,3,4,5]"},
+            {"f32[1,2,4,3]", "size=9,11 mode=bilinear antialias=1", .out = "f32[1,2,9,11]"},
+            {"f32[1,2,7,11]", "size=4,5 mode=bilinear antialias=1", .out = "f32[1,2,4,5]"},
+            {"f32[1,2,3,7]", "size=13,5 mode=bicubic antialias=1", .out = "f32[1,2,13,5]"},
+            {"f32[1,260,3,9]", "size=5,6 mode=bicubic", .out = "f32[1,260,5,6]", .no_gradient = true},
             {"f32[2,33,9,7]", "size=5,6 mode=bilinear", .out = "f32[2,33,5,6]", .no_gradient = true},
             {"f32[1,260,6,6]", "size=3,3 mode=nearest", .out = "f32[1,260,3,3]", .no_gradient = true},
             {"f32[1,2,6,4]", "size=4,5 scale_h=1.7 scale_w=0.7",

@@ -7,7 +7,7 @@
 
 typedef struct pool_attrs {
     attr_ints kernel, stride, pad; /* height and width; nodes have both, without defaults */
-    attr_ints dilation;            /* of maxima; none: 1 */
+    attr_ints dilation;            /* of sliding windows; none: 1 */
     attr_ints size;   /* backward ops: H and W of the input; adaptive ops: h and w of the result */
     bool ceil_mode;   /* the number of windows is rounded up */
     bool exclude_pad; /* of averages: what lies in the padding does not count */
@@ -33,7 +33,7 @@ enum { POOL_MAX = 65536 };
     { "size", ATTR_INTS, offsetof(pool_attrs, size), 1, (int64_t)1 << 40 }
 
 /* Attributes from a builder's argument; a stride of 0 means that of the kernel size. False after recording
- * that a field is not for `op`: dilation is for maxima, exclude_pad and divisor are for averages. */
+ * that a field is not for `op`: exclude_pad and divisor are for averages. */
 bool pool_attrs_from(pool_attrs *a, const weft_op *op, weft_value *x, const weft_pool *pool);
 /* Attributes of a backward op: the window, and the size of `input`. */
 pool_attrs pool_attrs_back(const pool_attrs *a, const tensor_type *input);
@@ -62,7 +62,7 @@ void pool_window(const pool_attrs *a, int axis, int64_t i, int64_t count, int64_
 
 /* One result element of an average: its window and the divisor of its sum. */
 typedef struct pool_cell {
-    int64_t begin[2], end[2];
+    int64_t begin[2], end[2], step[2];
     double divisor;
 } pool_cell;
 /* Cell (y, x) of `small` over `big`. */

@@ -25,11 +25,10 @@ bool pool_attrs_from(pool_attrs *a, const weft_op *op, weft_value *x, const weft
     if (x && (p->kernel[2] || p->stride[2] || p->pad[2] || p->dilation[2]))
         return value_fail(x, WEFT_ARGUMENT,
                           "%s: an image has two axes: leave the third number of each setting 0", op->name);
-    bool is_dilated = dilation[0] != 1 || dilation[1] != 1, is_maximum = op == &weft_op_max_pool2d;
-    if (is_dilated) a->dilation = (attr_ints){.n = 2, .v = {dilation[0], dilation[1]}};
-    if (!x || (is_maximum ? !a->exclude_pad && !a->divisor : !is_dilated)) return true;
-    return value_fail(x, WEFT_ARGUMENT, "%s: %s", op->name,
-                      is_maximum ? "exclude_pad and divisor are for averages" : "dilation is for maxima");
+    if (dilation[0] != 1 || dilation[1] != 1)
+        a->dilation = (attr_ints){.n = 2, .v = {dilation[0], dilation[1]}};
+    if (!x || op != &weft_op_max_pool2d || (!a->exclude_pad && !a->divisor)) return true;
+    return value_fail(x, WEFT_ARGUMENT, "%s: exclude_pad and divisor are for averages", op->name);
 }
 
 pool_attrs pool_attrs_back(const pool_attrs *a, const tensor_type *input) {
@@ -56,6 +55,7 @@ void pool_window(const pool_attrs *a, int axis, int64_t i, int64_t count, int64_
     int64_t past = first + step * (a->kernel.v[axis] - 1) + 1;
     *begin = first >= 0 ? first : first + (step - 1 - first) / step * step;
     *end = past < length ? past : length;
+    if (*end < *begin) *end = *begin; /* it lies in the padding */
 }
 
 /* ---- checks ---- */
@@ -89,15 +89,19 @@ static int64_t count_windows(const pool_attrs *a, int axis, int64_t length) {
     return a->ceil_mode && (count - 1) * stride >= length + pad ? count - 1 : count;
 }
 
-/* Whether each window holds an element of the input. Only one that begins before it may hold none, where its
- * elements are further apart than the input is long. PyTorch reads outside of the plane there. */
+/* Whether each window holds an element of the input: one that begins in it does. */
 static bool windows_hold(const pool_attrs *a, int axis, int64_t count, int64_t length) {
-    int64_t begin, end;
-    for (int64_t i = 0; a->dilation.n && i < count && i * a->stride.v[axis] < a->pad.v[axis]; i++) {
+    int64_t begin, end, stride = a->stride.v[axis], pad = a->pad.v[axis];
+    for (int64_t i = 0; i < count && i * stride < pad; i++) {
         pool_window(a, axis, i, count, length, &begin, &end);
         if (begin >= end) return false;
     }
-    return true;
+    return (count - 1) * stride - pad < length;
+}
+
+/* What a window in the padding would give: a mean of its zeros, or of nothing, as a maximum. */
+static bool needs_elements(const op_call *c, const pool_attrs *a) {
+    return c->op == &weft_op_max_pool2d || (a->exclude_pad && !a->divisor);
 }
 
 bool pool_shape(const op_call *c, const pool_attrs *a, const tensor_type *input, tensor_type *result) {
@@ -109,18 +113,16 @@ bool pool_shape(const op_call *c, const pool_attrs *a, const tensor_type *input,
     for (int i = 0; i < 2; i++) {
         int64_t reach = pool_step(a, i) * (a->kernel.v[i] - 1) + 1, pad = a->pad.v[i];
         const char *dilated = a->dilation.n ? " with dilation" : "";
-        /* PyTorch's rule; without dilation it ensures that every window holds an element of the input. */
-        if (pad > a->kernel.v[i] / 2)
-            return op_fail(c, WEFT_SHAPE, "pad %lld: it must be at most half of the kernel %lld",
-                           (long long)pad, (long long)a->kernel.v[i]);
         result->shape[2 + i] = count_windows(a, i, input->shape[2 + i]);
         if (result->shape[2 + i] < 1)
             return op_fail(c, WEFT_SHAPE,
                            "%s: axis %d with pad %lld on both sides is smaller than the kernel %lld%s",
                            TYPE(input), 2 + i, (long long)pad, (long long)reach, dilated);
-        if (!windows_hold(a, i, result->shape[2 + i], input->shape[2 + i]))
-            return op_fail(c, WEFT_SHAPE, "%s: along axis %d a window of kernel %lld%s lies in the padding",
-                           TYPE(input), 2 + i, (long long)reach, dilated);
+        if (needs_elements(c, a) && !windows_hold(a, i, result->shape[2 + i], input->shape[2 + i]))
+            return op_fail(c, WEFT_SHAPE,
+                           "%s: along axis %d a window of kernel %lld%s lies in the padding: use less than "
+                           "pad %lld",
+                           TYPE(input), 2 + i, (long long)reach, dilated, (long long)pad);
     }
     return true;
 }
@@ -131,7 +133,8 @@ bool pool_shape(const op_call *c, const pool_attrs *a, const tensor_type *input,
  * PyTorch's default), but not what a last window of ceil_mode has after it. */
 static int64_t counted(const pool_attrs *a, int axis, int64_t i, int64_t length, int64_t held) {
     if (a->kernel.n == 0 || a->exclude_pad) return held;
-    int64_t rest = length + 2 * a->pad.v[axis] - i * a->stride.v[axis];
+    int64_t step = pool_step(a, axis), rest = length + 2 * a->pad.v[axis] - i * a->stride.v[axis];
+    rest = (rest + step - 1) / step;
     return rest < a->kernel.v[axis] ? rest : a->kernel.v[axis];
 }
 
@@ -140,9 +143,10 @@ pool_cell pool_cell_at(const pool_attrs *a, const tensor_type *big, const tensor
     pool_cell cell = {.divisor = 1};
     int64_t at[2] = {y, x};
     for (int i = 0; i < 2; i++) {
-        int64_t length = big->shape[2 + i];
+        int64_t length = big->shape[2 + i], step = cell.step[i] = pool_step(a, i);
         pool_window(a, i, at[i], small->shape[2 + i], length, &cell.begin[i], &cell.end[i]);
-        cell.divisor *= (double)counted(a, i, at[i], length, cell.end[i] - cell.begin[i]);
+        int64_t held = (cell.end[i] - cell.begin[i] + step - 1) / step;
+        cell.divisor *= (double)counted(a, i, at[i], length, held);
     }
     if (a->divisor) cell.divisor = (double)a->divisor;
     return cell;
@@ -157,12 +161,16 @@ weft_status pool_average(const kernel_call *c) {
     do {
         pool_cell cell = pool_cell_at(c->attrs, &x->type, &y->type, at[2], at[3]);
         double sum = 0;
-        for (int64_t row = cell.begin[0]; row < cell.end[0]; row++)
-            for (int64_t column = cell.begin[1]; column < cell.end[1]; column++)
+        for (int64_t row = cell.begin[0]; row < cell.end[0]; row += cell.step[0])
+            for (int64_t column = cell.begin[1]; column < cell.end[1]; column += cell.step[1])
                 sum += element_get(x, (int64_t[]){at[0], at[1], row, column});
         element_set(y, at, sum / cell.divisor);
     } while (index_next(&y->type, at));
     return WEFT_OK;
+}
+
+static bool cell_holds(const pool_cell *cell, int axis, int64_t k) {
+    return k >= cell->begin[axis] && k < cell->end[axis] && (k - cell->begin[axis]) % cell->step[axis] == 0;
 }
 
 /* Each element of dx is the sum over the cells that contain it. */
@@ -174,8 +182,7 @@ weft_status pool_average_backward(const kernel_call *c) {
         for (int64_t y = 0; y < dy->type.shape[2]; y++)
             for (int64_t x = 0; x < dy->type.shape[3]; x++) {
                 pool_cell cell = pool_cell_at(c->attrs, &dx->type, &dy->type, y, x);
-                if (at[2] >= cell.begin[0] && at[2] < cell.end[0] && at[3] >= cell.begin[1] &&
-                    at[3] < cell.end[1])
+                if (cell_holds(&cell, 0, at[2]) && cell_holds(&cell, 1, at[3]))
                     sum += element_get(dy, (int64_t[]){at[0], at[1], y, x}) / cell.divisor;
             }
         element_set(dx, at, sum);

@@ -60,9 +60,6 @@ static bool window_fits(const char *name, const weft_value *x, const weft_pool *
         if (!in_range(x, name, "kernel", i, kernel, 1) || !in_range(x, name, "stride", i, p->stride[i], 0) ||
             !in_range(x, name, "pad", i, pad, 0) || !in_range(x, name, "dilation", i, p->dilation[i], 0))
             return false;
-        if (pad > kernel / 2)
-            return value_fail(x, WEFT_SHAPE, "%s: pad %lld: it must be at most half of the kernel %lld", name,
-                              (long long)pad, (long long)kernel);
         int64_t reach = (p->dilation[i] ? p->dilation[i] : 1) * (kernel - 1) + 1;
         int64_t partly = p->ceil_mode ? (p->stride[i] ? p->stride[i] : kernel) - 1 : 0;
         if (length + 2 * pad + partly < reach)

@@ -72,6 +72,7 @@ const weft_op weft_op_index = {
                                    {"f32[4,3], i64[5], i64[4]", "axes=0,1", .error = "do not broadcast"},
                                    {"f32[4,3], i64[5], i64[5]", "axes=1,0", .error = "the axes must rise"},
                                    {"f32[4,3], i64[5]", "axes=2", .error = "the axes must rise, and be axes"},
+                                   {"f32[4,3], i64[5], -", "axes=0,1", .error = "operand 2 is missing"},
                                    {"f32[4,3], i64[5]", "axes=0,1", .error = "2 operands for 2 axes"},
                                    {"f32[1,1,1,1,1,1], i64[1,1,1,1]", "axes=0", .error = "more than 8 axes"},
                                    {0}},

@@ -161,6 +161,7 @@ const weft_op weft_op_index_put = {
             {"bool[4], i64[2], bool[2]", "axes=0 accumulate=1", .error = "are not added"},
             {"f32[4,3], i64[5], i64[5]", "axes=0", .error = "differ in their element type"},
             {"f32[4,3], i64[5], f32[5]", "axes=0", .error = "must broadcast to what the ids name"},
+            {"f32[4,3], i64[5], i64[5], -", "axes=0,1", .error = "operand 3 is missing"},
             {"f32[4,3], i64[5], f32[5]", "axes=0,1", .error = "and values"},
             {0}},
 };

@@ -41,6 +41,8 @@ bool places_want_loop(op_call *c, int more, places_loop *loop) {
     if (a->axes.n < 1 || c->n_in != 1 + a->axes.n + more)
         return op_fail(c, WEFT_ARGUMENT, "%d operands for %d axes: there must be x, ids for each axis%s",
                        c->n_in, a->axes.n, more ? ", and values" : "");
+    for (int k = 1; k < c->n_in; k++)
+        if (!c->in[k]) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", k);
     for (int k = 0; k < a->axes.n; k++)
         if (!dtype_is_integer(op_in(c, 1 + k)->dtype))
             return op_fail(c, WEFT_TYPE, "ids are %s: they must be integer", TYPE(op_in(c, 1 + k)));

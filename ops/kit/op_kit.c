@@ -115,9 +115,11 @@ bool constant_value(const weft_value *v, double *value) {
 
 bool constant_fits(weft_dtype dtype, double value) {
     /* The range is [least, past). `past` is exact as a double where the largest i64 is not. */
-    static const double least[WEFT_DTYPES] = {[WEFT_I64] = -0x1p63, [WEFT_I32] = INT32_MIN};
+    static const double least[WEFT_DTYPES] = {
+        [WEFT_I64] = -0x1p63, [WEFT_I32] = INT32_MIN, [WEFT_I8] = INT8_MIN};
     static const double past[WEFT_DTYPES] = {
-        [WEFT_I64] = 0x1p63, [WEFT_I32] = 0x1p31, [WEFT_U8] = 256, [WEFT_BOOL] = 2};
+        [WEFT_I64] = 0x1p63, [WEFT_I32] = 0x1p31, [WEFT_U8] = 256,    [WEFT_BOOL] = 2,
+        [WEFT_I8] = 128,     [WEFT_U16] = 65536,  [WEFT_U32] = 0x1p32};
     if ((unsigned)dtype >= WEFT_DTYPES) return false;
     if (dtype_is_float(dtype)) return !isfinite(value) || isfinite(convert_element(dtype, value));
     return value >= least[dtype] && value < past[dtype] && value == floor(value);

@@ -39,6 +39,8 @@ const weft_op weft_op_constant = {
                                    {"", "dtype=f64 shape=3 value=inf"},
                                    {"", "dtype=bf16 shape=2,3 value=nan"},
                                    {"", "dtype=f16 shape=3 value=inf"},
+                                   {"", "dtype=i8 shape=67 value=-128", .out = "i8[67]"},
+                                   {"", "dtype=u32 shape=3 value=4294967295"},
                                    {"", "dtype=f32 shape=0", .error = "at least 1"},
                                    {0}},
 };

@@ -67,6 +67,7 @@ const weft_op weft_op_constant_tensor = {
             {"", "dtype=i32 shape=1 data=ffffff7f", .out = "i32[1]"},
             {"", "dtype=u8 shape=2,1,2 data=00ff0180", .out = "u8[2,1,2]"},
             {"", "dtype=bool shape=3 data=000101", .out = "bool[3]"},
+            {"", "dtype=u16 shape=2 data=ffff0100", .out = "u16[2]"},
             {"", "dtype=bool shape=3 data=000201", .error = "neither 0 nor 1"},
             {"", "dtype=f32 shape=2 data=0000803f", .error = "f32[2] has 8 bytes, but there are 4"},
             {"", "dtype=f32 shape=2", .error = "there are 0"},

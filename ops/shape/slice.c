@@ -78,6 +78,7 @@ const weft_op weft_op_slice = {
                             {"f32[7,3]", "begin=1 end=6 step=2", .out = "f32[3,3]"},
                             {"f32[2,8,5,3]", "axis=1 begin=-7 end=-1 step=5", .out = "f32[2,2,5,3]"},
                             {"f32[3,37]", "axis=-1 end=9223372036854775807 step=3", .out = "f32[3,13]"},
+                            {"u16[9]", "begin=1 end=8 step=3", .out = "u16[3]"},
                             {"u8[3,4]", "axis=1 begin=3 end=4 step=9223372036854775807", .out = "u8[3,1]"},
                             {"f32[5]", "end=5 step=-1", .error = "step=-1: it must be at least 0"},
                             {"f32[5]", "begin=3 end=3", .error = "has no elements 3 to 3"},

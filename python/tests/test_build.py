@@ -72,6 +72,7 @@ class Values(unittest.TestCase):
 
     def test_mistakes_have_a_way_out(self):
         for mistake, says in [(lambda: weft.Adam(1e-3, bata1=3), "did you mean beta1"), (lambda: self.m.compile(bach=3), "did you mean batch"),
+                              (lambda: weft.SGD(1, groups=[dict(kinds="biases")]), "not one of norm, bias"),
                               (lambda: self.g.input("z", "float33", [1]), "f32, f64, bf16, f16"), (lambda: bool(self.x > 0), "where"),
                               (lambda: list(self.x), "unbind"), (lambda: self.m.minimize(self.x.sum(), "head"), "eval mode"),
                               (lambda: weft.cross_entropy(self.x, self.x, reduction="men"), "mean"), (lambda: weft.load("/nowhere.bin"), "nowhere"),
@@ -112,7 +113,7 @@ class Plans(unittest.TestCase):
         m = weft.Model("net")
         g = m.graph("train", train=True)
         loss = g.input("x", "f32", ["batch", 8]).linear(4, "fc").square().mean().output("loss")
-        m.minimize(loss, optimizer=weft.AdamW(1e-3, schedule=[dict(kind="cosine", end=100)], groups=[dict(pattern="*bias", decay_scale=0)]))
+        m.minimize(loss, optimizer=weft.AdamW(1e-3, schedule=[dict(kind="cosine", end=100)], groups=[dict(kinds="bias norm", decay_scale=0)]))
         plan = m.compile(batch=16, threads=1, world=2, zero=1)
         self.assertGreater(plan.memory["total"], plan.memory["parameters"])
         self.assertEqual(plan.batch, 16)

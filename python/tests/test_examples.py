@@ -47,6 +47,21 @@ class Examples(unittest.TestCase):
         self.assertEqual(losses[0][0], losses[1][0])
         np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
 
+    def test_dino_is_the_zoos(self):
+        import dino
+        binary = self.folder / "dino.bin"
+        self.run_it(TOOLS / "weft-zoo", "dino", "-o", binary)
+        rng = np.random.default_rng(0)
+        crops = {f"crop{i}": rng.normal(size=(2, 3, *[32 if i < 2 else 16] * 2)).astype("f4") for i in range(6)}
+        losses = []
+        for m in (weft.load(binary), dino.DINO().model()):
+            with m.compile(batch=2, threads=1).store(seed=5).session() as s:
+                for _ in range(2):
+                    s.run("teacher", momentum=np.float32(0.99))
+                    losses.append(float(s.run("train", teacher_temp=np.float32(0.05), **crops)["loss"]))
+        self.assertEqual(losses[0], losses[2])
+        self.assertAlmostEqual(losses[1], losses[3], places=4)
+
     def test_gpt_writes(self):
         text = self.folder / "text"
         text.write_text("to be or not to be, that is the question. " * 40)

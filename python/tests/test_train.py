@@ -12,6 +12,7 @@ import unittest
 import numpy as np
 import weft
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 X = np.random.default_rng(0).normal(size=(200, 20)).astype("f4")
 Y = (X @ np.random.default_rng(1).normal(size=(20, 5))).argmax(1)
 

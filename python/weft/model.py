@@ -202,6 +202,10 @@ class Graph(_ops.OfGraphs):
         """The f32 parameter `name` in the current scope, found or made. `init` is "zeros", ("normal", mean, std) ... (weft_init_kind)."""
         return _build("weft_parameter_in", self, text(name), *_numbers(list(shape)), _init(init))
 
+    def state(self, name, shape=(), init="zeros", dtype="f32"):
+        """The state `name` in the current scope, f32 or i64, found or made: only Model.assign() changes it."""
+        return _build("weft_state_in", self, text(name), word("weft_dtype", dtype), *_numbers(list(shape)), _init(init))
+
     def tensor(self, array, dtype=None):
         """A constant with the numbers of an array: NumPy, torch, or nested lists. At most 32 MiB."""
         from ._arrays import as_array, dtype_of

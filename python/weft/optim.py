@@ -27,6 +27,17 @@ def _numbers(made, value, keep):
         made.numbers[i].field, made.numbers[i].value = keep[-1], number
 
 
+def _kinds(made, value, keep):
+    """Words, "norm bias": weight or bias of norms, biases, tables of embeddings, "depthwise" convolutions, "flat" ones of one axis."""
+    for kind in value.split() if isinstance(value, str) else value:
+        bit = {"norm": lib.WEFT_PARAMS_NORM, "bias": lib.WEFT_PARAMS_BIAS, "embedding": lib.WEFT_PARAMS_EMBEDDING,
+               "depthwise": lib.WEFT_PARAMS_DEPTHWISE, "flat": lib.WEFT_PARAMS_FLAT}.get(kind)
+        if bit is None:
+            raise Error("argument", f"kinds: {kind!r} is not one of norm, bias, embedding, depthwise, flat")
+        made.kinds |= bit
+
+
+SPECIAL["weft_param_group", "kinds"] = _kinds
 SPECIAL["weft_optimizer", "schedule"] = _schedule
 SPECIAL["weft_optimizer", "groups"] = _groups
 SPECIAL["weft_param_group", "numbers"] = _numbers

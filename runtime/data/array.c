@@ -41,9 +41,9 @@ static void npy_descr(const char *descr, bool tokens, array_header *h, kit_line 
         const char *name;
         weft_dtype dtype;
         bool for_tokens;
-    } types[] = {{"f4", WEFT_F32},  {"f8", WEFT_F64},       {"f2", WEFT_F16},
-                 {"i8", WEFT_I64},  {"i4", WEFT_I32},       {"u1", WEFT_U8},
-                 {"b1", WEFT_BOOL}, {"u2", WEFT_I64, true}, {"u4", WEFT_I64, true}};
+    } types[] = {{"f4", WEFT_F32},       {"f8", WEFT_F64}, {"f2", WEFT_F16},  {"i8", WEFT_I64},
+                 {"i4", WEFT_I32},       {"u1", WEFT_U8},  {"b1", WEFT_BOOL}, {"u2", WEFT_I64, true},
+                 {"u4", WEFT_I64, true}, {"i1", WEFT_I8},  {"u2", WEFT_U16},  {"u4", WEFT_U32}};
     h->is_big_endian = *descr == '>';
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (*descr && strcmp(descr + 1, types[i].name) == 0 && (tokens || !types[i].for_tokens) &&
@@ -53,7 +53,8 @@ static void npy_descr(const char *descr, bool tokens, array_header *h, kit_line 
             return;
         }
     kit_add(why,
-            "descr '%s': f4, f8, f2, i8, i4, u1 and b1 are read, after '<' or '>': save the array with "
+            "descr '%s': f4, f8, f2, i8, i4, i1, u4, u2, u1 and b1 are read, after '<' or '>': save the "
+            "array with "
             ".astype(\"float32\") or .astype(\"int32\")",
             kit_show(descr, strlen(descr)).text);
 }

@@ -62,6 +62,15 @@ static void integers_in(weft_dtype from, const void *data, size_t first, size_t 
     case WEFT_I32:
         for (size_t i = 0; i < n; i++) block[i] = ((const int32_t *)data)[first + i];
         break;
+    case WEFT_I8:
+        for (size_t i = 0; i < n; i++) block[i] = ((const int8_t *)data)[first + i];
+        break;
+    case WEFT_U16:
+        for (size_t i = 0; i < n; i++) block[i] = ((const uint16_t *)data)[first + i];
+        break;
+    case WEFT_U32:
+        for (size_t i = 0; i < n; i++) block[i] = ((const uint32_t *)data)[first + i];
+        break;
     default: /* u8 and bool */
         for (size_t i = 0; i < n; i++) block[i] = ((const uint8_t *)data)[first + i];
     }

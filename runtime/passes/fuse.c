@@ -58,7 +58,8 @@ static bool casts_number(const weft_node *n) {
 /* Whether the CPU's tiles, which are of floats, do not take the node: with one in a group, all of the group
  * would run on the reference kernel. */
 static bool needs_reference(const weft_node *n) {
-    bool is_wide = dtype_is_wide(n->out[0].type.dtype);
+    bool is_wide = dtype_is_wide(n->out[0].type.dtype) || dtype_is_data(n->out[0].type.dtype);
+    for (int i = 0; i < n->n_in; i++) is_wide |= dtype_is_data(n->in[i]->type.dtype);
     for (int i = 0; i < n->n_in && n->op->role != ROLE_CAST; i++)
         is_wide |= dtype_is_wide(n->in[i]->type.dtype);
     return is_wide;

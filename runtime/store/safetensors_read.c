@@ -161,7 +161,8 @@ static bool number(parser *p, int64_t *v) {
 static bool dtype_named(const char *name, weft_dtype *dtype) {
     static const char *const names[WEFT_DTYPES] = {
         [WEFT_F32] = "F32", [WEFT_F64] = "F64", [WEFT_BF16] = "BF16", [WEFT_F16] = "F16",
-        [WEFT_I64] = "I64", [WEFT_I32] = "I32", [WEFT_U8] = "U8",     [WEFT_BOOL] = "BOOL"};
+        [WEFT_I64] = "I64", [WEFT_I32] = "I32", [WEFT_U8] = "U8",     [WEFT_BOOL] = "BOOL",
+        [WEFT_I8] = "I8",   [WEFT_U16] = "U16", [WEFT_U32] = "U32"};
     for (int i = 0; i < WEFT_DTYPES; i++)
         if (strcmp(names[i], name) == 0) {
             *dtype = (weft_dtype)i;

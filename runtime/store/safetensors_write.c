@@ -31,7 +31,8 @@ static void string_write(text *t, const char *string) {
 
 /* The separator comes first, as __metadata__ always precedes the first entry. */
 static void entry_write(text *t, const safetensors_tensor *e) {
-    static const char *const names[WEFT_DTYPES] = {"F32", "F64", "BF16", "F16", "I64", "I32", "U8", "BOOL"};
+    static const char *const names[WEFT_DTYPES] = {"F32", "F64",  "BF16", "F16", "I64", "I32",
+                                                   "U8",  "BOOL", "I8",   "U16", "U32"};
     text_add(t, ",");
     string_write(t, e->name);
     text_add(t, ":{\"dtype\":\"%s\",\"shape\":[", names[e->type.dtype]);

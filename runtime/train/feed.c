@@ -220,11 +220,9 @@ static const char *other_taker(const weft_plan *plan, const weft_port *input, we
 
 /* What converts samples to the type of the input: in NumPy, or here. */
 static void conversion_way_out(const tensor *have, const weft_port *input, kit_line *into) {
-    static const char *const numpy[WEFT_DTYPES] = {[WEFT_F32] = "float32",
-                                                   [WEFT_F64] = "float64",
-                                                   [WEFT_I64] = "int64",
-                                                   [WEFT_I32] = "int32",
-                                                   [WEFT_U8] = "uint8"};
+    static const char *const numpy[WEFT_DTYPES] = {
+        [WEFT_F32] = "float32", [WEFT_F64] = "float64", [WEFT_I64] = "int64",  [WEFT_I32] = "int32",
+        [WEFT_U8] = "uint8",    [WEFT_I8] = "int8",     [WEFT_U16] = "uint16", [WEFT_U32] = "uint32"};
     const char *type = weft_dtype_name(input->dtype);
     kit_add(into, "; ");
     if (!convert_is_exact(have->dtype, input->dtype))

@@ -647,19 +647,36 @@ for dims in 1, 2, 3:
 
 
 @maps("nn.functional.interpolate.nearest", "nn.functional.interpolate.nearest-exact", "nn.functional.interpolate.linear",
-      "nn.functional.interpolate.bilinear", "nn.functional.upsample_nearest", "nn.functional.upsample_bilinear")
+      "nn.functional.interpolate.bilinear", "nn.functional.interpolate.bicubic", "nn.functional.interpolate.trilinear",
+      "nn.functional.upsample_nearest", "nn.functional.upsample_bilinear")
 def _(c, x, size=None, scale_factor=None, mode=None, align_corners=None, recompute_scale_factor=None, name=None):
-    refuse(x.ndim == 5, "images with three axes")
     n = x.ndim - 2
     if name.startswith("nn.functional.upsample"):
         mode, align_corners = name.split("_")[1], name.endswith("bilinear")
-    modes = {"nearest": None, "nearest-exact": "WEFT_INTERPOLATE_NEAREST_EXACT", "linear": "WEFT_INTERPOLATE_BILINEAR", "bilinear": "WEFT_INTERPOLATE_BILINEAR"}
+    modes = {"nearest": None, "nearest-exact": "WEFT_INTERPOLATE_NEAREST_EXACT", "linear": "WEFT_INTERPOLATE_BILINEAR", "bilinear": "WEFT_INTERPOLATE_BILINEAR", "trilinear": "WEFT_INTERPOLATE_BILINEAR",
+             "bicubic": "WEFT_INTERPOLATE_BICUBIC"}
     if recompute_scale_factor:
         size, scale_factor = [math.floor(l * s) for l, s in zip(x.shape[2:], pair(scale_factor, n))], None
     said = options("weft_interpolation", size=None if size is None else braces(pair(size, n)),
                    scale=None if scale_factor is None else braces(pair(scale_factor, n)), mode=modes[mode],
                    align_corners="true" if align_corners else None)
     return f"weft_interpolate({c(x)}, {said})"
+
+
+@maps("nn.functional.grid_sample")
+def _(c, x, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    said = options("weft_grid_options", mode=None if mode == "bilinear" else f"WEFT_GRID_{mode.upper()}",
+                   padding=None if padding_mode == "zeros" else f"WEFT_GRID_{padding_mode.upper()}",
+                   align_corners="true" if align_corners else None)
+    return f"weft_grid_sample({c(x)}, {c(grid)}, {said})"
+
+
+@maps("nn.functional.unfold")
+def _(c, x, kernel_size, dilation=1, padding=0, stride=1):
+    refuse(x.ndim == 3, UNBATCHED)
+    said = options("weft_window", stride=braces(pair(stride, 2)), pad=braces(pair(padding, 2)),
+                   dilation=braces(pair(dilation, 2)))
+    return f"weft_unfold({c(x)}, AXES({', '.join(map(str, pair(kernel_size, 2)))}), {said})"
 
 
 @maps("nn.functional.pixel_shuffle")

@@ -71,6 +71,12 @@ static weft_value *lstm(weft_value *x) {
     X(3, weft_max_pool1d(x, &(weft_pool){.kernel = {2}}))                                                    \
     X(3, weft_adaptive_avg_pool1d(x, 3))                                                                     \
     X(3, weft_interpolate(x, &(weft_interpolation){.scale = {2}}))                                           \
+    X(5,                                                                                                     \
+      weft_interpolate(x, &(weft_interpolation){.scale = {2, 1.5, 0.5}, .mode = WEFT_INTERPOLATE_BILINEAR})) \
+    X(4, weft_interpolate(x, &(weft_interpolation){.scale = {2, 0.5}, .mode = WEFT_INTERPOLATE_BICUBIC}))    \
+    X(4, weft_unfold(x, (int64_t[]){2, 1}, &(weft_window){.stride = {2, 1}}))                                \
+    X(3, weft_fold(x, (int64_t[]){3, 3}, (int64_t[]){2, 2}, NULL))                                           \
+    X(4, weft_grid_sample(weft_slice(x, 1, 0, 1), weft_slice(x, 3, 0, 2), NULL))                             \
     X(3, weft_conv1d_op(x, weight(x, S(3, 4, 2)), NULL, NULL))                                               \
     X(5, weft_max_pool3d(x, &(weft_pool){.kernel = {2, 2, 1}}))                                              \
     X(5, weft_avg_pool3d(x, &(weft_pool){.kernel = {2, 1, 2}, .stride = {1, 1, 1}}))                         \

@@ -406,6 +406,8 @@ static const weft_strategy taken = {.name = "ddp"}; /* a name of Weft's */
 #define WINDOW(...)         weft_conv2d_op(k->image, weight(k, 4), NULL, &(weft_window){__VA_ARGS__})
 #define POOL(...)           weft_max_pool2d(k->image, &(weft_pool){__VA_ARGS__})
 #define RESIZE(...)         weft_interpolate(k->image, &(weft_interpolation){__VA_ARGS__})
+#define GRID(...)           weft_grid_sample(k->image, F32(2, 3, 3, 2), &(weft_grid_options){__VA_ARGS__})
+#define DATA                weft_constant(k->g, WEFT_U16, 1, (int64_t[]){2}, 65535)
 #define NORM(...)           weft_batch_norm(k->x, "n", &(weft_batch_norm_options){__VA_ARGS__})
 #define ROTARY(...)         weft_rotary(k->x, &(weft_rotary_options){__VA_ARGS__})
 #define ATTENTION(...)      attended(k, &(weft_attention_options){__VA_ARGS__})
@@ -516,7 +518,7 @@ static void never_built(weft_update *update) {
                          "conv_transpose3d: output_padding 2")                                                         \
     X(volume_pool_image, weft_max_pool3d(k->image, &(weft_pool){.kernel = {2, 2, 2}}), "max_pool3d: x is f32[2,4,6,6]: it must be [N, C, D, H, W]") \
     X(volume_pool_half,  weft_max_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {2, 2}}), "max_pool3d: kernel[2]=0: it must be 1 to") \
-    X(volume_pool_flat,  weft_avg_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {1, 2, 2}, .pad = {1, 0, 0}}), "pad 1: it must be at most half") \
+    X(volume_pool_flat,  weft_max_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {1, 2, 2}, .pad = {1, 0, 0}}), "axis 2 a window of kernel 1 lies in the padding: use less than pad 1") \
     X(volume_no_depth,   weft_avg_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {0, 2, 2}}), "avg_pool3d: kernel[0]=0: it must be 1 to") \
     X(volume_short,      weft_max_pool3d(F32(2, 3, 4, 5, 6), &(weft_pool){.kernel = {2, 9, 2}}), "max_pool3d: f32[2,3,4,5,6]: axis 3 with pad 0") \
     X(volume_stride,     weft_max_pool3d(F32(2, 3, 4, 5, 6), &(weft_pool){.kernel = {2, 2, 2}, .stride = {-1, 1, 1}}), "max_pool3d: stride[0]=-1: it must be 0 to") \
@@ -539,7 +541,7 @@ static void never_built(weft_update *update) {
     X(window_stride,     WINDOW(.stride = {0, -1}),                 "stride[1]=-1")                                       \
     X(pool_nothing,      weft_max_pool2d(k->image, NULL),           "kernel=0: it must be 1 to")                       \
     X(pool_half,         POOL(.kernel = {2, 0}),                    "kernel[1]=0: it must be 1 to")                       \
-    X(pool_pad,          POOL(.kernel = {2, 2}, .pad = {2, 2}),     "pad 2: it must be at most half")                  \
+    X(pool_pad,          POOL(.kernel = {2, 2}, .pad = {2, 2}),     "axis 2 a window of kernel 2 lies in the padding") \
     X(pool_stride,       POOL(.kernel = {2, 2}, .stride = {-1, 1}), "stride[0]=-1")                                       \
     X(pool_dilation,     POOL(.kernel = {2, 2}, .dilation = {1, -1}), "dilation[1]=-1")                                \
     X(pool_dilation_far, POOL(.kernel = {2, 2}, .dilation = {900, 1}), "smaller than the kernel 901 with dilation")    \
@@ -548,7 +550,7 @@ static void never_built(weft_update *update) {
     X(pool_exclude_pad,  POOL(.kernel = {2, 2}, .exclude_pad = true), "exclude_pad and divisor are for averages")      \
     X(pool_divisor,      POOL(.kernel = {2, 2}, .divisor = 3),      "exclude_pad and divisor are for averages")        \
     X(mean_dilation,     weft_avg_pool2d(k->image, &(weft_pool){.kernel = {2, 2}, .dilation = {1, 2}}),                \
-                         "avg_pool2d: dilation is for maxima")                                                         \
+                         NULL)                                                                                         \
     X(resize_size,       RESIZE(.size = {0, 4}),                    "size[0]=0: it must be 1 to")                      \
     X(resize_nothing,    weft_interpolate(k->image, NULL),          "a size or scales: exactly one of them")           \
     X(resize_scale,      RESIZE(.scale = {2, -1}),                  "scale_h=2 scale_w=-1: both must be above 0")      \
@@ -556,6 +558,18 @@ static void never_built(weft_update *update) {
     X(resize_both,       RESIZE(.size = {8, 8}, .scale = {2, 2}),   "a size or scales: exactly one of them")           \
     X(resize_mode,       RESIZE(.size = {8, 8}, .mode = (weft_interpolation_mode)7), "mode=7")                         \
     X(resize_corners,    RESIZE(.size = {8, 8}, .align_corners = true), "align_corners is for bilinear")               \
+    X(resize_antialias,  RESIZE(.size = {8, 8}, .antialias = true), "antialias is for bilinear")                       \
+    X(resize_third,      RESIZE(.size = {8, 8, 8}),                 "interpolate: an image has two axes: leave the third") \
+    X(resize_line,       weft_interpolate(F32(2, 3, 8), &(weft_interpolation){.size = {8, 8}}), "interpolate: a line has one axis") \
+    X(resize_volume,     weft_interpolate(F32(2, 3, 4, 4, 4), &(weft_interpolation){.size = {8, 8, 8}, .antialias = true}), "antialias is for images, not for a volume") \
+    X(grid_mode,         GRID(.mode = (weft_grid_mode)7),           "mode=7")                                             \
+    X(grid_padding,      GRID(.padding = (weft_grid_padding)7),     "padding=7")                                          \
+    X(grid_corners,      GRID(.align_corners = true),               NULL)                                                 \
+    X(affine_theta,      weft_affine_grid(F32(2, 2, 2), (int64_t[]){3, 4}, false), "affine_grid: theta is f32[2,2,2]: it must be [N, 2, 3]") \
+    X(affine_size,       weft_affine_grid(F32(2, 2, 3), (int64_t[]){3, 0}, false), "affine_grid: size[1]=0: it must be 1 to") \
+    X(unfold_groups,     weft_unfold(k->image, (int64_t[]){2, 2}, &(weft_window){.groups = 2}), "unfold: groups, output_padding and third numbers") \
+    X(unfold_kernel,     weft_unfold(k->image, NULL, NULL),         "kernel=0: it must be 1 to")                          \
+    X(fold_size,         weft_fold(F32(2, 4, 9), NULL, (int64_t[]){2, 2}, NULL), "fold: size has 0 numbers")              \
     X(adaptive_zero,     weft_adaptive_avg_pool2d(k->image, 0, 1),  "size[0]=0")                                          \
     X(linear_no_out,     weft_linear(k->x, 0, "l", NULL),                 "linear: out=0: it must be at least 1")            \
     X(linear_weight,       weft_linear(k->x, 2, "l", &(weft_linear_options){.weight = &ones}), NULL)              \
@@ -584,6 +598,9 @@ static void never_built(weft_update *update) {
     X(norm_both,         NORM(.no_weight = true, .weight = &ones),    "batch_norm: no_weight, and an initializer")   \
     X(norm_cumulative,   NORM(.momentum = 0.5, .cumulative = true), "batch_norm: a momentum, but no running")   \
     X(norm_no_statistics, NORM(.momentum = 0.5, .no_statistics = true), "batch_norm: a momentum, but no running")   \
+    X(data_add,          weft_add(DATA, DATA),                       "add: operand 0 is u16[2], a type that only holds data: cast it")   \
+    X(data_sum,          weft_sum(DATA, WEFT_ALL, false),            "sum: operand 0 is u16[2], a type")   \
+    X(data_where,        weft_where(weft_isnan(k->x), k->x, DATA),   "where: operand 2 is u16[2], a type")   \
     X(step_zero,         weft_strided_slice(k->x, 1, 0, 3, 0),       "strided_slice: step=0: it must be at least 1")   \
     X(eval_norm_mean,    weft_batch_norm_eval_op(k->x, k->x, k->x, NULL, NULL, 0), "batch_norm: mean is")   \
     X(eval_norm_null,    weft_batch_norm_eval_op(k->x, NULL, k->x, NULL, NULL, 0), "operand 1 is NULL")   \
@@ -650,6 +667,7 @@ static void never_built(weft_update *update) {
     X(later_pool, POOL(.kernel = {2, 2}, LATER), "max_pool2d: words of `reserved` are not 0") \
     X(later_volume_pool, weft_avg_pool3d(F32(2, 3, 4, 4, 4), &(weft_pool){.kernel = {2, 2, 2}, LATER}), "avg_pool2d: words of `reserved` are not 0") \
     X(later_resize, RESIZE(.size = {8, 8}, LATER), "interpolate: words of `reserved` are not 0") \
+    X(later_grid, GRID(LATER), "grid_sample: words of `reserved` are not 0") \
     X(later_lstm, LSTM(.hidden = 6, LATER), "lstm: words of `reserved` are not 0") \
     X(later_attention, ATTENTION(LATER), "attention: words of `reserved` are not 0") \
     X(later_rotary, ROTARY(LATER), "rotary: words of `reserved` are not 0") \

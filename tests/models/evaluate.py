@@ -88,8 +88,22 @@ def matrix(x, flag):
 def interpolate(x, i, r):
     n = x.dim() - 2
     kw = dict(size=tuple(i[:n]) if i[0] else None, scale_factor=None if i[0] else tuple(r[:n]))
-    mode = ["nearest", "nearest-exact", "bilinear" if n == 2 else "linear"][i[2]]
-    return F.interpolate(x, mode=mode, align_corners=bool(i[3]) if i[2] == 2 else None, **kw)
+    mode = ["nearest", "nearest-exact", "bilinear" if n == 2 else "linear", "bicubic"][i[2]]
+    return F.interpolate(x, mode=mode, align_corners=bool(i[3]) if i[2] >= 2 else None, antialias=bool(i[4:] and i[4]), **kw)
+
+
+def interpolate3d(x, i):
+    mode = ["nearest", "nearest-exact", "trilinear"][i[3]]
+    return F.interpolate(x, tuple(i[:3]), mode=mode, align_corners=bool(i[4]) if i[3] == 2 else None)
+
+
+def grid_sample(x, grid, i):
+    mode, padding = ["bilinear", "nearest", "bicubic"][i[0]], ["zeros", "border", "reflection"][i[1]]
+    return F.grid_sample(x, grid, mode, padding, bool(i[2]))
+
+
+def sliding(i):
+    return dict(kernel_size=(i[9], i[10]), stride=(i[0], i[1]), padding=(i[2], i[3]), dilation=(i[4], i[5]))
 
 
 def line(i):
@@ -363,6 +377,11 @@ COMPUTE = {
     "avg_pool2d": lambda x, i, r: F.avg_pool2d(x[0], **pool(i, "avg")),
     "adaptive_avg_pool2d": lambda x, i, r: F.adaptive_avg_pool2d(x[0], i),
     "interpolate": lambda x, i, r: interpolate(x[0], i, r),
+    "interpolate3d": lambda x, i, r: interpolate3d(x[0], i),
+    "grid_sample": lambda x, i, r: grid_sample(x[0], x[1], i),
+    "affine_grid": lambda x, i, r: F.affine_grid(x[0], (len(x[0]), 1, i[0], i[1]), align_corners=bool(i[2])),
+    "unfold": lambda x, i, r: F.unfold(x[0], **sliding(i)),
+    "fold": lambda x, i, r: F.fold(x[0], (i[11], i[12]), **sliding(i)),
     "pixel_shuffle": lambda x, i, r: F.pixel_shuffle(x[0], i[0]),
     "pixel_unshuffle": lambda x, i, r: F.pixel_unshuffle(x[0], i[0]),
     "reflect_pad": lambda x, i, r: F.pad(x[0], i, mode="reflect"),

@@ -835,14 +835,50 @@ def interpolate(g, at):
     n, c, inner = g.size(3), g.size(5), [g.size(6), g.size(6)]
     if at.layout != "channels_last" and g.chance(0.2):
         inner.pop()
-    x, mode, scale, size = at(0, (n, c, *inner)), g.below(3), [0, 0], [0, 0]
+    x, mode, scale, size = at(0, (n, c, *inner)), g.below(4 if len(inner) == 2 else 3), [0, 0], [0, 0]
     if g.chance(0.3):  # scales that no rounding makes a size of another
         scale[:len(inner)] = [g.pick([0.75, 1.5, 2, 2.5]) if d > 1 else 2 for d in inner]
         after = [math.floor(d * s) for d, s in zip(inner, scale)]
     else:
         size[:len(inner)] = after = [1 + g.below(9) for _ in inner]
-    i = size + [mode, int(mode == 2 and g.chance(0.5))]
-    return g.node("interpolate", [x], i=i, r=scale, shape=(n, c, *after), image=True, mag=x.mag)
+    i = size + [mode, int(mode >= 2 and g.chance(0.5)), int(mode >= 2 and len(inner) == 2 and g.chance(0.4))]
+    return g.node("interpolate", [x], i=i, r=scale, shape=(n, c, *after), image=True, mag=(2 if mode == 3 else 1) * x.mag)
+
+
+def interpolate3d(g, at):
+    n, c, inner, after = g.size(2), g.size(4), [g.size(4) for _ in range(3)], [1 + g.below(6) for _ in range(3)]
+    x, mode = at(0, (n, c, *inner)), g.below(3)
+    return g.node("interpolate3d", [x], i=after + [mode, int(mode == 2 and g.chance(0.5))], shape=(n, c, *after), mag=x.mag)
+
+
+def grid_sample(g, at):
+    """Not the nearest element: a rounding of the place makes it another."""
+    axes = 3 if at.layout != "channels_last" and g.chance(0.3) else 2
+    n, c, inner, places = g.size(3), g.size(4), [g.size(5) for _ in range(axes)], [g.size(4) for _ in range(axes)]
+    x, grid, mode = at(0, (n, c, *inner)), at(1, (n, *places, axes), most=2), g.pick([0, 0, 2])
+    i = [mode, g.below(3), int(g.chance(0.5))]
+    return g.node("grid_sample", [x, grid], i=i, shape=(n, c, *places), image=True, mag=(2 if mode else 1) * x.mag)
+
+
+def affine_grid(g, at):
+    n, h, w = g.size(3), g.size(5), g.size(5)
+    theta = at(0, (n, 2, 3))
+    return g.node("affine_grid", [theta], i=[h, w, int(g.chance(0.5))], shape=(n, h, w, 2), mag=3 * theta.mag)
+
+
+def sliding(name):
+    """unfold and fold."""
+    def draw(g, at):
+        n, c, h, w = g.size(3), g.size(3), g.size(6), g.size(6)
+        a, b = windows(g, h, w)
+        i = [a[1], b[1], a[2], b[2], a[3], b[3], 0, 0, 0, a[0], b[0], h, w]
+        image, columns = (n, c, h, w), (n, c * a[0] * b[0], a[5] * b[5])
+        if name == "unfold":
+            x = at(0, image)
+            return g.node(name, [x], i=i, shape=columns, mag=x.mag)
+        x = at(0, columns)
+        return g.node(name, [x], i=i, shape=image, mag=x.mag * a[0] * b[0])
+    return draw
 
 
 def shuffle(name):
@@ -1177,7 +1213,9 @@ TABLE = {op.name: op for op in [
     Op("max_pool3d", pool_volume("max_pool3d"), plane="x"), Op("avg_pool3d", pool_volume("avg_pool3d"), plane="x"),
     Op("adaptive_avg_pool3d", adaptive_volume("adaptive_avg_pool3d"), plane="x"),
     Op("adaptive_max_pool3d", adaptive_volume("adaptive_max_pool3d"), plane="x"),
-    Op("interpolate", interpolate),
+    Op("interpolate", interpolate), Op("interpolate3d", interpolate3d, plane="x"),
+    Op("grid_sample", grid_sample, "x grid"), Op("affine_grid", affine_grid, plane="x"),
+    Op("unfold", sliding("unfold")), Op("fold", sliding("fold"), plane="x"),
     Op("pixel_shuffle", shuffle("pixel_shuffle")), Op("pixel_unshuffle", shuffle("pixel_unshuffle")),
     *(Op(n, pad_mode(n)) for n in "reflect_pad replicate_pad circular_pad".split()),
     Op("softmax", softmax("softmax")), Op("log_softmax", softmax("log_softmax")),

@@ -15,12 +15,13 @@
     sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]) {                                        \
         __VA_ARGS__                                                                                          \
     }
-#define AS(...)     weft_reshape(x, SHAPE(-1, __VA_ARGS__))
-#define MAX2D(...)  weft_max_pool2d(x, &(weft_pool){__VA_ARGS__})
-#define AVG2D(...)  weft_avg_pool2d(x, &(weft_pool){__VA_ARGS__})
-#define RESIZE(...) weft_interpolate(x, &(weft_interpolation){__VA_ARGS__})
-#define SIZE(...)   .size = {__VA_ARGS__}
-#define SCALE(...)  .scale = {__VA_ARGS__}
+#define AS(...)            weft_reshape(x, SHAPE(-1, __VA_ARGS__))
+#define MAX2D(...)         weft_max_pool2d(x, &(weft_pool){__VA_ARGS__})
+#define AVG2D(...)         weft_avg_pool2d(x, &(weft_pool){__VA_ARGS__})
+#define RESIZE(...)        weft_interpolate(x, &(weft_interpolation){__VA_ARGS__})
+#define GRID(x, grid, ...) weft_grid_sample(x, weft_scale(grid, 0.25), &(weft_grid_options){__VA_ARGS__})
+#define SIZE(...)          .size = {__VA_ARGS__}
+#define SCALE(...)         .scale = {__VA_ARGS__}
 #define AXES(...)                                                                                            \
     (int64_t[]) {                                                                                            \
         __VA_ARGS__                                                                                          \
@@ -82,6 +83,66 @@ static weft_value *weights(weft_graph *g, int ndim, const int64_t *shape) {
       "F.interpolate(x.reshape(-1, 8, 5), 7, mode='linear')")                                                \
     X(2, weft_interpolate(AS(8, 5), &(weft_interpolation){.scale = {1.5}}),                                  \
       "F.interpolate(x.reshape(-1, 8, 5), scale_factor=1.5)")                                                \
+    X(2, RESIZE(SIZE(8, 10), .mode = WEFT_INTERPOLATE_BICUBIC),        "F.interpolate(x, (8, 10), mode='bicubic')")      \
+    X(2, RESIZE(SIZE(3, 7), .mode = WEFT_INTERPOLATE_BICUBIC, .align_corners = true),                        \
+      "F.interpolate(x, (3, 7), mode='bicubic', align_corners=True)")                                        \
+    X(2, RESIZE(SCALE(1.7, 0.7), .mode = WEFT_INTERPOLATE_BICUBIC),                                          \
+      "F.interpolate(x, scale_factor=(1.7, 0.7), mode='bicubic')")                                           \
+    X(2, RESIZE(SIZE(2, 3), .mode = WEFT_INTERPOLATE_BILINEAR, .antialias = true),                           \
+      "F.interpolate(x, (2, 3), mode='bilinear', antialias=True)")                                           \
+    X(2, RESIZE(SIZE(7, 2), .mode = WEFT_INTERPOLATE_BICUBIC, .antialias = true),                            \
+      "F.interpolate(x, (7, 2), mode='bicubic', antialias=True)")                                            \
+    X(2, RESIZE(SIZE(3, 2), .mode = WEFT_INTERPOLATE_BICUBIC, .antialias = true, .align_corners = true),     \
+      "F.interpolate(x, (3, 2), mode='bicubic', antialias=True, align_corners=True)")                        \
+    X(2, RESIZE(SCALE(0.6, 1.5), .mode = WEFT_INTERPOLATE_BILINEAR, .antialias = true),                      \
+      "F.interpolate(x, scale_factor=(0.6, 1.5), mode='bilinear', antialias=True)")                          \
+    X(2, weft_interpolate(AS(2, 2, 2, 5), &(weft_interpolation){.size = {3, 5, 2}}),                         \
+      "F.interpolate(x.reshape(-1, 2, 2, 2, 5), (3, 5, 2))")                                                 \
+    X(2, weft_interpolate(AS(1, 4, 5, 2), &(weft_interpolation){.scale = {0.6, 1.4, 2}, .mode = WEFT_INTERPOLATE_NEAREST_EXACT}), \
+      "F.interpolate(x.reshape(-1, 1, 4, 5, 2), scale_factor=(0.6, 1.4, 2), mode='nearest-exact')")          \
+    X(2, weft_interpolate(AS(1, 4, 2, 5), &(weft_interpolation){.size = {7, 3, 4}, .mode = WEFT_INTERPOLATE_BILINEAR}), \
+      "F.interpolate(x.reshape(-1, 1, 4, 2, 5), (7, 3, 4), mode='trilinear')")                               \
+    X(2, weft_interpolate(AS(2, 2, 5, 2), &(weft_interpolation){.size = {3, 2, 5}, .mode = WEFT_INTERPOLATE_BILINEAR, .align_corners = true}), \
+      "F.interpolate(x.reshape(-1, 2, 2, 5, 2), (3, 2, 5), mode='trilinear', align_corners=True)")           \
+    X(1, GRID(x, AS(4, 5, 2), .padding = WEFT_GRID_ZEROS),                                                   \
+      "F.grid_sample(x, x.reshape(-1, 4, 5, 2) / 4, align_corners=False)")                                   \
+    X(1, GRID(x, AS(5, 4, 2), .align_corners = true, .padding = WEFT_GRID_BORDER),                           \
+      "F.grid_sample(x, x.reshape(-1, 5, 4, 2) / 4, 'bilinear', 'border', True)")                            \
+    X(1, GRID(x, AS(2, 10, 2), .padding = WEFT_GRID_REFLECTION),                                             \
+      "F.grid_sample(x, x.reshape(-1, 2, 10, 2) / 4, 'bilinear', 'reflection', False)")                      \
+    X(1, GRID(x, AS(20, 1, 2), .align_corners = true, .padding = WEFT_GRID_REFLECTION),                      \
+      "F.grid_sample(x, x.reshape(-1, 20, 1, 2) / 4, 'bilinear', 'reflection', True)")                       \
+    X(1, GRID(x, AS(4, 5, 2), .mode = WEFT_GRID_NEAREST),                                                    \
+      "F.grid_sample(x, x.reshape(-1, 4, 5, 2) / 4, 'nearest', align_corners=False)")                        \
+    X(1, GRID(x, AS(4, 5, 2), .mode = WEFT_GRID_BICUBIC),                                                    \
+      "F.grid_sample(x, x.reshape(-1, 4, 5, 2) / 4, 'bicubic', align_corners=False)")                        \
+    X(1, GRID(x, AS(4, 5, 2), .mode = WEFT_GRID_BICUBIC, .padding = WEFT_GRID_REFLECTION, .align_corners = true), \
+      "F.grid_sample(x, x.reshape(-1, 4, 5, 2) / 4, 'bicubic', 'reflection', True)")                         \
+    X(1, GRID(x, AS(4, 5, 2), .mode = WEFT_GRID_BICUBIC, .padding = WEFT_GRID_BORDER),                       \
+      "F.grid_sample(x, x.reshape(-1, 4, 5, 2) / 4, 'bicubic', 'border', False)")                            \
+    X(1, GRID(AS(2, 2, 2, 5), weft_slice(AS(2, 1, 5, 4), 4, 0, 3), .padding = WEFT_GRID_ZEROS),              \
+      "F.grid_sample(x.reshape(-1, 2, 2, 2, 5), x.reshape(-1, 2, 1, 5, 4)[..., :3] / 4, align_corners=False)") \
+    X(1, GRID(AS(1, 4, 2, 5), weft_slice(AS(2, 1, 5, 4), 4, 0, 3), .padding = WEFT_GRID_REFLECTION, .align_corners = true), \
+      "F.grid_sample(x.reshape(-1, 1, 4, 2, 5), x.reshape(-1, 2, 1, 5, 4)[..., :3] / 4, 'bilinear', 'reflection', True)") \
+    X(1, GRID(AS(1, 4, 2, 5), weft_slice(AS(2, 1, 5, 4), 4, 0, 3), .mode = WEFT_GRID_NEAREST, .padding = WEFT_GRID_BORDER), \
+      "F.grid_sample(x.reshape(-1, 1, 4, 2, 5), x.reshape(-1, 2, 1, 5, 4)[..., :3] / 4, 'nearest', 'border', False)") \
+    X(2, weft_affine_grid(weft_reshape(weft_slice(AS(40), 1, 0, 6), SHAPE(-1, 2, 3)), AXES(3, 4), false),    \
+      "F.affine_grid(x.reshape(-1, 40)[:, :6].reshape(-1, 2, 3), (len(x), 1, 3, 4), align_corners=False)")   \
+    X(2, weft_affine_grid(weft_reshape(weft_slice(AS(40), 1, 0, 6), SHAPE(-1, 2, 3)), AXES(1, 3), true),     \
+      "F.affine_grid(x.reshape(-1, 40)[:, :6].reshape(-1, 2, 3), (len(x), 1, 1, 3), align_corners=True)")    \
+    X(2, weft_affine_grid(weft_reshape(weft_slice(AS(40), 1, 0, 12), SHAPE(-1, 3, 4)), AXES(2, 3, 1), false), \
+      "F.affine_grid(x.reshape(-1, 40)[:, :12].reshape(-1, 3, 4), (len(x), 1, 2, 3, 1), align_corners=False)") \
+    X(2, weft_unfold(x, AXES(2, 3), &(weft_window){S(2, 1), P(1, 2), D(1, 2)}),                              \
+      "F.unfold(x, (2, 3), (1, 2), (1, 2), (2, 1))")                                                         \
+    X(2, weft_unfold(x, AXES(2, 2), NULL),             "F.unfold(x, 2)")                                     \
+    X(2, weft_fold(AS(4, 10), AXES(3, 6), AXES(2, 2), NULL), "F.fold(x.reshape(-1, 4, 10), (3, 6), 2)")      \
+    X(2, weft_fold(AS(8, 5), AXES(8, 1), AXES(2, 1), &(weft_window){S(2, 1), P(1, 0)}),                      \
+      "F.fold(x.reshape(-1, 8, 5), (8, 1), (2, 1), 1, (1, 0), (2, 1))")                                      \
+    X(2, weft_avg_pool2d(AS(1, 8, 5), &(weft_pool){K(2, 2), S(2, 1), P(1, 1), D(3, 2)}),                     \
+      "F.unfold(x.reshape(-1, 1, 8, 5), 2, (3, 2), 1, (2, 1)).mean(1).reshape(-1, 1, 4, 5)")                 \
+    X(2, AVG2D(K(2, 2), S(2, 2), P(2, 1)),             "F.avg_pool2d(F.pad(x, (1, 1, 2, 2)), 2)")            \
+    X(2, MAX2D(K(3, 4), S(1, 2), P(2, 3)),                                                                   \
+      "F.max_pool2d(F.pad(x, (3, 3, 2, 2), value=-torch.inf), (3, 4), (1, 2))")                              \
     X(2, weft_pixel_shuffle(AS(8, 1, 5), 2),           "F.pixel_shuffle(x.reshape(-1, 8, 1, 5), 2)")         \
     X(2, weft_pixel_shuffle(AS(2, 4, 5, 1), 2),        "F.pixel_shuffle(x.reshape(-1, 2, 4, 5, 1), 2)")      \
     X(2, weft_pixel_unshuffle(AS(1, 4, 10), 2),        "F.pixel_unshuffle(x.reshape(-1, 1, 4, 10), 2)")      \

@@ -58,14 +58,13 @@ def sizes(prefix, cc):
     """What the compiler says of each structure that a program can make, and of its fields: "weft_feed 24", "weft_feed.name 0"."""
     text = re.sub(r"(?m)^#.*$", "", preprocess(prefix, cc))
     what = {}
-    for body, name in re.findall(r"typedef struct weft_\w+ \{([^{}]*)\} (weft_\w+);", text):
+    for name, body in re.findall(r"\bstruct (weft_\w+) \{([^{}]*)\}", text):
         fields = [re.search(r"\(\*(\w+)\)|(\w+)(?:\[[^]]*\])*$", line.strip()) for line in body.split(";") if line.strip()]
-        what[name] = [f"sizeof({name})"] + [f"offsetof({name}, {f[1] or f[2]})" for f in fields]
+        what[name] = [(name, f"sizeof(struct {name})")] + [(f"{name}.{f[1] or f[2]}", f"offsetof(struct {name}, {f[1] or f[2]})") for f in fields]
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "sizes.c")
         source.write_text('#include "weft/weft.h"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n' +
-                          "".join(f'    printf("{re.sub(r"sizeof|offsetof|[()]", "", c).replace(", ", ".")} %zu\\n", {c});\n'
-                                  for n in sorted(what) for c in what[n]) + "}\n")
+                          "".join(f'    printf("{label} %zu\\n", {c});\n' for n in sorted(what) for label, c in what[n]) + "}\n")
         output_of(cc, "-I", prefix / "include", source, "-o", source.with_suffix(""))
         return output_of(source.with_suffix("")).splitlines()
 

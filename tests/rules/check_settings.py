@@ -24,6 +24,7 @@ ROWS = {
     "weft_window": ["WINDOW("],
     "weft_pool": ["POOL("],
     "weft_interpolation": ["RESIZE("],
+    "weft_grid_options": ["GRID("],
     "weft_recurrent": ["LSTM("],
     "weft_attention_options": ["ATTENTION("],
     "weft_rotary_options": ["ROTARY("],

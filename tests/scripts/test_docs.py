@@ -7,7 +7,7 @@ The words after the opening fence of a block decide:
                     without: a piece; the pieces of one page make one C file, in order, after #include "weft/weft.h",
                     and tests/docs/PAGE.c, which ends that file, runs them
   ```cpp            a whole C++17 program, the same
-  ```python         pieces of one program a page, which runs with the package of the build and must end with 0
+  ```python         where a page has "import weft": pieces of one program, which runs with the build's package and must end with 0
   ```c ops/pointwise/relu.c   a quote: that file has these lines, one after the other
   ```c after LINE in FILE     (or before, instead of, or new FILE) an edit of a guide: it can be made (tools/scripts/guide.py);
                     `tools/nightly.sh guides` follows them
@@ -169,7 +169,7 @@ def check_python(page, compiler):
     for number, words, piece in blocks(page):
         if words == ["python"]:
             text += "\n" * (number - text.count("\n")) + piece + "\n"
-    if not text:
+    if "import weft" not in text:
         return
     if not compiler.o.package:
         print(f"{name}: its Python does not run: this build has no package")

@@ -26,7 +26,7 @@ done
 # Scripts name sources and folders of tests that are there. A suite's folder is found: tests/*/$suite.c.
 while IFS=: read -r script path; do
     [[ $path == *[\$\*{}]* ]] || compgen -G "$path*" >/dev/null || fail "$script names $path, which is not there"
-done < <(grep -roE --include=*.sh --include=*.py 'tests/[][A-Za-z0-9_/.${}*-]*[A-Za-z0-9_]' tools .ci)
+done < <(grep -roE --include=*.sh --include=*.py '(python/)?tests/[][A-Za-z0-9_/.${}*-]*[A-Za-z0-9_]' tools .ci)
 ! grep -rnE --include=*.sh 'tests/\$' tools || fail "a folder of tests is missing"
 # docs/verification.md has a row for each, with the seeds of a complete run.
 said=$(diff <(tools/nightly.sh --list | sed 's/ .*(\([0-9]*\) seeds)$/ \1/' | sort) \

@@ -582,6 +582,86 @@ TEST(tensors_of_the_zoos_models_take_the_plans_bytes_exactly) {
         if (strcmp(zoo_models[i].name, "gpt2_124m")) check_memory(&zoo_models[i]); /* it fills 1.5 GB */
 }
 
+/* ---- batch_norm without what it has by default ---- */
+
+enum { BN_ROWS = 4, BN_CHANNELS = 2, BN_BATCHES = 3 };
+
+static weft_value *plain_norm(weft_graph *g, bool has_statistics) {
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(BN_ROWS, BN_CHANNELS));
+    weft_batch_norm_options o = {
+        .no_weight = true, .cumulative = has_statistics, .no_statistics = !has_statistics};
+    return weft_batch_norm(x, "bn", &o);
+}
+
+/* The mean and the unbiased variance of a channel. */
+static void statistics(const float (*x)[BN_CHANNELS], int channel, double *mean, double *variance) {
+    *mean = *variance = 0;
+    for (int i = 0; i < BN_ROWS; i++) *mean += (double)x[i][channel] / BN_ROWS;
+    for (int i = 0; i < BN_ROWS; i++) *variance += pow((double)x[i][channel] - *mean, 2) / (BN_ROWS - 1);
+}
+
+/* Momentum None of PyTorch: running statistics are means over the batches that were seen. */
+TEST(batch_norm_takes_the_mean_over_all_batches) {
+    float x[BN_ROWS][BN_CHANNELS], y[BN_ROWS][BN_CHANNELS], kept[BN_CHANNELS];
+    double sums[2][BN_CHANNELS] = {{0}};
+    int64_t count = 0;
+    weft_model *m = weft_model_new("m");
+    weft_output(plain_norm(weft_graph_new(m, "step", WEFT_TRAIN), true), "y");
+    weft_output(plain_norm(weft_graph_new(m, "val", WEFT_EVAL), true), "y");
+    rig r = rig_open(m, &(weft_compile_options){.verify = true});
+    for (int b = 0; r.session && b < BN_BATCHES; b++) {
+        for (int i = 0; i < BN_ROWS * BN_CHANNELS; i++) x[0][i] = (float)((i * 7 + b * 5) % 11);
+        CHECK(!weft_run(r.session, "step", &(weft_feed){"x", x, sizeof x}, 1, NULL, 0, &r.error));
+        for (int k = 0; k < BN_CHANNELS; k++) {
+            double mean, variance;
+            statistics(x, k, &mean, &variance);
+            sums[0][k] += mean / BN_BATCHES, sums[1][k] += variance / BN_BATCHES;
+        }
+    }
+    if (r.session) {
+        CHECK(!weft_run(r.session, "val", &(weft_feed){"x", x, sizeof x}, 1, &(weft_fetch){"y", y, sizeof y},
+                        1, &r.error));
+        CHECK(!weft_store_get(r.store, "bn/num_batches_tracked", &count, sizeof count, &r.error) &&
+              count == 3);
+        for (int s = 0; s < 2; s++) {
+            CHECK(!weft_store_get(r.store, s ? "bn/running_var" : "bn/running_mean", kept, sizeof kept,
+                                  &r.error));
+            for (int k = 0; k < BN_CHANNELS; k++)
+                CHECK_SAYS(fabs((double)kept[k] - sums[s][k]) < 1e-5, "%d %d: %g", s, k, (double)kept[k]);
+        }
+        for (int i = 0; i < BN_ROWS * BN_CHANNELS; i++) {
+            int k = i % BN_CHANNELS;
+            double want = ((double)x[0][i] - sums[0][k]) / sqrt(sums[1][k] + 1e-5);
+            CHECK_SAYS(fabs((double)y[0][i] - want) < 1e-5, "%d: %g, not %g", i, (double)y[0][i], want);
+        }
+    }
+    CHECK_SAYS(!r.error.status, "%s", r.error.text);
+    rig_close(&r);
+    weft_model_free(m);
+}
+
+/* Without running statistics an eval graph takes the batch's, which are biased in y. */
+TEST(batch_norm_without_statistics_keeps_no_state) {
+    float x[BN_ROWS][BN_CHANNELS], y[BN_ROWS][BN_CHANNELS];
+    weft_parameter_info none;
+    weft_model *m = weft_model_new("m");
+    weft_output(plain_norm(weft_graph_new(m, "val", WEFT_EVAL), false), "y");
+    CHECK(!weft_model_parameter(m, "", 0, &none));
+    rig r = rig_open(m, &(weft_compile_options){.verify = true});
+    for (int i = 0; i < BN_ROWS * BN_CHANNELS; i++) x[0][i] = (float)(i * 7 % 11);
+    if (r.session)
+        CHECK(!weft_run(r.session, "val", &(weft_feed){"x", x, sizeof x}, 1, &(weft_fetch){"y", y, sizeof y},
+                        1, &r.error));
+    for (int i = 0; i < BN_ROWS * BN_CHANNELS; i++) {
+        double mean, variance;
+        statistics(x, i % BN_CHANNELS, &mean, &variance);
+        double want = ((double)x[0][i] - mean) / sqrt(variance * (BN_ROWS - 1) / BN_ROWS + 1e-5);
+        CHECK_SAYS(fabs((double)y[0][i] - want) < 1e-5, "%d: %g, not %g", i, (double)y[0][i], want);
+    }
+    rig_close(&r);
+    weft_model_free(m);
+}
+
 SUITE("session",
       {T(state_is_read_as_the_last_earlier_write_left_it), T(gradients_flow_through_statistics_of_a_batch),
        T(a_session_holds_its_plan_and_its_store), T(the_write_that_was_built_last_is_the_last),
@@ -593,4 +673,5 @@ SUITE("session",
        T(minimizing_over_an_unreached_parameter_is_an_error),
        T(tensors_of_the_zoos_models_take_the_plans_bytes_exactly),
        T(packed_weights_follow_every_change_of_their_parameter),
+       T(batch_norm_takes_the_mean_over_all_batches), T(batch_norm_without_statistics_keeps_no_state),
        T(store_and_session_take_the_plans_bytes_and_steps_take_none)})

@@ -110,6 +110,18 @@ TEST(npz_members_are_the_arrays_of_a_sample) {
 
 /* ---- windows ---- */
 
+TEST(rows_may_be_of_types_that_only_hold_data) {
+    bytes b = bytes_npy("{'descr': '<u2', 'fortran_order': False, 'shape': (2,)}", (uint16_t[]){60000, 7}, 4);
+    gives(&b, NULL, 2, (uint16_t[]){60000, 7}, 2);
+    gives(&b, &(weft_source_options){.dtype = "i32"}, 2, (int32_t[]){60000, 7}, 4);
+    b = bytes_npy("{'descr': '>u4', 'fortran_order': False, 'shape': (1,)}", "\xff\0\0\1", 4);
+    gives(&b, NULL, 1, (uint32_t[]){0xff000001}, 4);
+    gives(&b, &(weft_source_options){.dtype = "i64"}, 1, (int64_t[]){0xff000001}, 8);
+    b = bytes_npy("{'descr': '|i1', 'fortran_order': False, 'shape': (1,)}", (int8_t[]){-3}, 1);
+    gives(&b, NULL, 1, (int8_t[]){-3}, 1);
+    gives(&b, &(weft_source_options){.dtype = "f32"}, 1, (float[]){-3}, 4);
+}
+
 TEST(tokens_are_cut_into_windows) {
     const uint16_t ids[] = {1, 2, 3, 4, 5, 60000, 7};
     const int64_t windows[] = {1, 2, 3, 4, 5, 60000}, pairs[] = {1, 2, 2, 3, 3, 4, 4, 5, 5, 60000, 60000, 7};
@@ -226,7 +238,7 @@ TEST(options_that_make_no_sense_are_told) {
     refused(&b, "x", &(weft_source_options){.form = "npz"}, "no .npz");
     b = bytes_npy("{'descr': '<f4', 'fortran_order': False, 'shape': ()}", "abcd", 4);
     refused(&b, "x", NULL, "one number has no samples");
-    b = bytes_npy("{'descr': '<u2', 'fortran_order': False, 'shape': (2,)}", "abcd", 4);
+    b = bytes_npy("{'descr': '<u8', 'fortran_order': False, 'shape': (2,)}", "abcdefghijklmnop", 16);
     refused(&b, "x", NULL, "are read, after");
 }
 
@@ -674,6 +686,7 @@ TEST(sources_that_make_no_sense_are_told) {
 SUITE("sources", {T(arrays_are_read_row_by_row_from_the_file),
                   T(large_files_are_not_held_in_memory),
                   T(npz_members_are_the_arrays_of_a_sample),
+                  T(rows_may_be_of_types_that_only_hold_data),
                   T(tokens_are_cut_into_windows),
                   T(tokens_may_begin_as_gzip_does),
                   T(long_windows_are_converted),

@@ -1,5 +1,6 @@
-# debian_root.sh - fresh roots of Debian releases, for parts of nightly.sh, which sources it. Each is a folder made by debootstrap,
-# whose commands run by chroot; mounts end with the command. Wants root, debootstrap and a network.
+# debian_root.sh - fresh roots of Debian releases, for parts of nightly.sh and for wheel.sh, which source it. Each is a
+# folder made by debootstrap, whose commands run by chroot; mounts end with the command. Wants root, debootstrap and a
+# network.
 
 # A release in each line: GCC 12, Open MPI 4, Graphviz 2 and oneDNN 2; GCC 14, Open MPI 5, Graphviz 12 and oneDNN 3.
 debian_releases() {

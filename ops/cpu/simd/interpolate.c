@@ -13,16 +13,12 @@ typedef struct range {
     int32_t begin, end;
 } range;
 
-/* What one element of y reads of x: x[first] and, with weight `second`, x[first + 1]. */
-typedef struct tap {
-    int32_t first;
-    float second;
-} tap;
-
-/* One axis: a tap for each element of y, a range for each element of the result. */
+/* One axis: for each element of y the elements of x that it reads, and their weights, `most` places for each;
+ * for each element of the result a range of the operand. */
 typedef struct table {
-    tap *taps;
-    range *ranges;
+    float *weights;
+    range *spans, *ranges;
+    int64_t most;
     bool is_backward;
 } table;
 
@@ -34,52 +30,69 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     return n->in[0]->type.dtype != n->out[0].type.dtype ? "operand and result of two types" : NULL;
 }
 
-/* Taps are for y, which is the operand of the backward op; ranges for the result. */
+static bool is_backward(const weft_node *n) {
+    return n->op == &weft_op_interpolate_backward;
+}
+
+/* Axis i of x and y, which is the operand of the backward op. */
+static interpolate_axis axis_of(const weft_node *n, int i) {
+    const tensor_type *in = &n->in[0]->type, *out = &n->out[0].type;
+    return interpolate_axis_of(n->attrs, i, is_backward(n) ? out : in, is_backward(n) ? in : out);
+}
+
 static size_t workspace(const weft_node *n, const kernel_env *env) {
-    const tensor_type *y = n->op == &weft_op_interpolate ? &n->out[0].type : &n->in[0]->type;
-    const tensor_type *result = &n->out[0].type;
-    return (size_t)(y->shape[2] + y->shape[3]) * sizeof(tap) +
-           (size_t)(result->shape[2] + result->shape[3]) * sizeof(range);
+    size_t bytes = 0;
+    for (int i = 0; i < 2; i++) {
+        interpolate_axis axis = axis_of(n, i);
+        size_t one = sizeof(range) + (size_t)interpolate_most(&axis) * sizeof(float);
+        bytes += (size_t)axis.out * one + (size_t)n->out[0].type.shape[2 + i] * sizeof(range);
+    }
+    return bytes;
+}
+
+/* Weights of two are 1 - w and w for a w in f32. */
+static void fill_weights(const interpolate_axis *axis, const interpolate_span *s, float *weights) {
+    int64_t n = s->end - s->begin;
+    for (int64_t k = 0; k < n; k++) weights[k] = (float)interpolate_weight(axis, s, s->begin + k);
+    if (axis->mode == WEFT_INTERPOLATE_BILINEAR && !axis->antialias && n == 2) weights[0] = 1 - weights[1];
 }
 
 static void forward_ranges(const interpolate_axis *axis, const table *t) {
-    for (int64_t i = 0; i < axis->out; i++)
-        t->ranges[i] = (range){t->taps[i].first, t->taps[i].first + (t->taps[i].second != 0 ? 2 : 1)};
+    for (int64_t i = 0; i < axis->out; i++) t->ranges[i] = t->spans[i];
 }
 
-/* Element k of x is read by those elements of y whose first is k or, where they have a second, k - 1. Both
- * ends grow with k, since the firsts grow with i. */
+/* Element k of x is read by those elements of y whose spans hold it. Both ends grow with k, since those of
+ * spans do. */
 static void backward_ranges(const interpolate_axis *axis, const table *t) {
-    int32_t reach = axis->mode == WEFT_INTERPOLATE_BILINEAR, begin = 0, end = 0;
+    int32_t begin = 0, end = 0;
     for (int64_t k = 0; k < axis->in; k++) {
-        while (begin < axis->out && t->taps[begin].first < k - reach) begin++;
-        while (end < axis->out && t->taps[end].first <= k) end++;
+        while (begin < axis->out && t->spans[begin].end <= k) begin++;
+        while (end < axis->out && t->spans[end].begin <= k) end++;
         t->ranges[k] = (range){begin, end};
     }
 }
 
 /* Fills axis i's table at *room and moves that after it. */
 static table table_make(const kernel_call *c, int i, char **room) {
-    bool is_backward = c->node->op == &weft_op_interpolate_backward;
-    const tensor_type *in = &c->in[0].type, *out = &c->out[0].type;
-    interpolate_axis axis = interpolate_axis_of(c->attrs, i, is_backward ? out : in, is_backward ? in : out);
-    table t = {(tap *)*room, (range *)(*room + (size_t)axis.out * sizeof(tap)), is_backward};
-    *room = (char *)(t.ranges + out->shape[2 + i]);
+    interpolate_axis axis = axis_of(c->node, i);
+    table t = {.most = interpolate_most(&axis), .is_backward = is_backward(c->node)};
+    t.spans = (range *)*room;
+    t.ranges = t.spans + axis.out;
+    t.weights = (float *)(t.ranges + c->out[0].type.shape[2 + i]);
+    *room = (char *)(t.weights + axis.out * t.most);
     for (int64_t k = 0; k < axis.out; k++) {
-        double second;
-        t.taps[k].first = (int32_t)interpolate_tap(&axis, k, &second);
-        t.taps[k].second = (float)second;
+        interpolate_span s = interpolate_span_of(&axis, k);
+        t.spans[k] = (range){(int32_t)s.begin, (int32_t)s.end};
+        fill_weights(&axis, &s, t.weights + k * t.most);
     }
-    (is_backward ? backward_ranges : forward_ranges)(&axis, &t);
+    (t.is_backward ? backward_ranges : forward_ranges)(&axis, &t);
     return t;
 }
 
-/* The weight of the operand's element `from` in the result's element `to`; 0 where the range is wider than
- * needed. */
+/* The weight of the operand's element `from` in the result's element `to`. */
 static float weight(const table *t, int64_t to, int64_t from) {
-    const tap *of = &t->taps[t->is_backward ? from : to];
-    int64_t k = t->is_backward ? to : from;
-    return k == of->first ? 1 - of->second : k == of->first + 1 ? of->second : 0;
+    int64_t i = t->is_backward ? from : to, k = t->is_backward ? to : from;
+    return t->weights[i * t->most + k - t->spans[i].begin];
 }
 
 static void add(float *restrict y, const float *restrict x, float factor, int64_t n) {

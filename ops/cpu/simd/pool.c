@@ -214,12 +214,12 @@ static weft_status gather_run(void *state, const kernel_call *c) {
 
 /* y = the sum over a window's pixels of `width` channels, from element `at` of the image on. */
 static void window_sum(const tensor *x, int64_t at, const int64_t begin[2], const int64_t end[2],
-                       int64_t width, float *y) {
+                       const int64_t step[2], int64_t width, float *y) {
     image in = image_of(x);
     float room[FORWARD_BLOCK];
     memset(y, 0, (size_t)width * sizeof *y);
-    for (int64_t i = begin[0]; i < end[0]; i++)
-        for (int64_t k = begin[1]; k < end[1]; k++) {
+    for (int64_t i = begin[0]; i < end[0]; i += step[0])
+        for (int64_t k = begin[1]; k < end[1]; k += step[1]) {
             int64_t pixel = at + (i * in.width + k) * in.channels;
             const float *from = row_read(x, pixel, width, room);
             for (int64_t j = 0; j < width; j++) y[j] += from[j];
@@ -234,11 +234,13 @@ static int64_t least(int64_t a, int64_t b) {
  * SUM_ROWS pixels in f32, their sums in f64. */
 static void long_window_sum(const tensor *x, int64_t at, const pool_cell *cell, int64_t width, float *y) {
     double total[BLOCK] = {0};
-    int64_t across = least(cell->end[1] - cell->begin[1], SUM_ROWS), down = SUM_ROWS / across;
+    int64_t across = least((cell->end[1] - cell->begin[1] + cell->step[1] - 1) / cell->step[1], SUM_ROWS);
+    int64_t down = SUM_ROWS / across * cell->step[0];
+    across *= cell->step[1];
     for (int64_t i = cell->begin[0]; i < cell->end[0]; i += down)
         for (int64_t k = cell->begin[1]; k < cell->end[1]; k += across) {
             int64_t end[2] = {least(i + down, cell->end[0]), least(k + across, cell->end[1])};
-            window_sum(x, at, (int64_t[]){i, k}, end, width, y);
+            window_sum(x, at, (int64_t[]){i, k}, end, cell->step, width, y);
             for (int64_t j = 0; j < width; j++) total[j] += y[j];
         }
     for (int64_t j = 0; j < width; j++) y[j] = (float)total[j];
@@ -249,7 +251,7 @@ static void average_window(const tensor *x, int64_t at, const pool_cell *cell, i
     /* a multiplication for each channel in place of a division */
     float factor = (float)(1.0 / cell->divisor);
     if ((cell->end[0] - cell->begin[0]) * (cell->end[1] - cell->begin[1]) <= SUM_ROWS)
-        window_sum(x, at, cell->begin, cell->end, width, y);
+        window_sum(x, at, cell->begin, cell->end, cell->step, width, y);
     else
         for (int64_t j = 0; j < width; j += BLOCK)
             long_window_sum(x, at + j, cell, least(width - j, BLOCK), y + j);
@@ -292,8 +294,8 @@ static void spread_gradient(const kernel_call *c, int64_t n, const plane *p) {
             pool_cell_at(c->attrs, &c->out[0].type, &c->in[0].type, i / from.width, i % from.width);
         float factor = (float)(1.0 / cell.divisor);
         const float *dyi = row_read(dy, at, p->width, room);
-        for (int64_t y = cell.begin[0]; y < cell.end[0]; y++)
-            for (int64_t x = cell.begin[1]; x < cell.end[1]; x++) {
+        for (int64_t y = cell.begin[0]; y < cell.end[0]; y += cell.step[0])
+            for (int64_t x = cell.begin[1]; x < cell.end[1]; x += cell.step[1]) {
                 float *restrict into = p->data + (y * to.width + x) * p->step;
                 for (int64_t j = 0; j < p->width; j++) into[j] += dyi[j] * factor;
             }

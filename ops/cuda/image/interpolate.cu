@@ -55,6 +55,82 @@ struct resized_axis {
     }
 };
 
+/* One axis where an element of y reads more than two of x: bicubic, or the mean of all that it covers. As
+ * interpolate_span of ops/image/interpolate.h. */
+struct wide_axis {
+    int in, out;
+    double step, offset; /* of bicubic, as above */
+    double reach, scale; /* of a mean: elements of x on either side, and per unit of the filter */
+    int is_cubic, is_mean;
+
+    __device__ static float cubic(float x, float a) {
+        x = fabsf(x);
+        if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+        return x < 2 ? ((x - 5) * x + 8) * x * a - 4 * a : 0.0f;
+    }
+    __device__ double place(int i) const {
+        if (is_mean) return step * (i + 0.5);
+        double at = step * (i + offset) - offset;
+        return at < in ? at : in;
+    }
+    __device__ int begin(int i) const {
+        double first = is_mean ? place(i) - reach + 0.5 : floor(place(i)) - 1;
+        return first < 0 ? 0 : first < in - 1 ? (int)first : in - 1;
+    }
+    __device__ int end(int i) const {
+        double past = is_mean ? place(i) + reach + 0.5 : floor(place(i)) + 3;
+        return past < 1 ? 1 : past < in ? (int)past : in;
+    }
+    /* The weight of element k of x at a place in it, not yet divided by `total`. */
+    __device__ float weight(double at, int k) const {
+        float sum = 0;
+        if (is_mean) {
+            float x = (float)((k - at + 0.5) / scale);
+            return is_cubic ? cubic(x, -0.5f) : fmaxf(1 - fabsf(x), 0.0f);
+        }
+        int first = (int)floor(at);
+        float after = (float)(at - first);
+        for (int j = -1; j < 3; j++) {
+            int held = first + j < 0 ? 0 : first + j < in ? first + j : in - 1;
+            if (held == k) sum += cubic(j - after, -0.75f);
+        }
+        return sum;
+    }
+    __device__ float total(int i) const {
+        float sum = 0;
+        if (!is_mean) return 1;
+        for (int k = begin(i); k < end(i); k++) sum += weight(place(i), k);
+        return sum;
+    }
+    /* Elements [from, past) of y that read element k of x. */
+    __device__ void readers(int k, int &from, int &past) const {
+        int low = 0, high = out;
+        while (low < high) {
+            int middle = low + (high - low) / 2;
+            if (end(middle) <= k)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        from = low;
+        high = out;
+        while (low < high) {
+            int middle = low + (high - low) / 2;
+            if (begin(middle) <= k)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        past = low;
+    }
+};
+
+/* Not an array of axes: the emulated GPU cannot copy one (tests/cuda_host/launch.h). */
+struct wide {
+    wide_axis rows, columns;
+    pool_sizes sizes;
+};
+
 struct resized {
     resized_axis axis[2];
     pool_sizes sizes; /* large: x, small: y; of these kernels the names of pooling's sizes */
@@ -101,7 +177,72 @@ __global__ void __launch_bounds__(THREADS, 4) interpolate_backward(const T *dy, 
     }
 }
 
+/* ---- four elements or more along an axis ---- */
+
+template <class T, int VEC>
+__global__ void __launch_bounds__(THREADS, 4) interpolate_wide(const T *x, T *y, wide r) {
+    const wide_axis &rows = r.rows, &columns = r.columns;
+    EACH_PIXEL(at, rows.out, columns.out, r.sizes.channels, VEC, r.sizes.small) {
+        float sum[VEC] = {}, total = rows.total(at.y) * columns.total(at.x);
+        double y_place = rows.place(at.y), x_place = columns.place(at.x);
+        int last_row = rows.end(at.y), last_column = columns.end(at.x);
+        for (int row = rows.begin(at.y); row < last_row; row++) {
+            float down = rows.weight(y_place, row) / total;
+            for (int column = columns.begin(at.x); column < last_column; column++) {
+                float v[VEC], factor = down * columns.weight(x_place, column);
+                if (factor == 0) continue;
+                load_floats<VEC>(x + pixel_place(at, r.sizes, rows.in, columns.in, row, column), v);
+                UNROLLED(k, VEC) sum[k] += factor * v[k];
+            }
+        }
+        store_floats<VEC>(y + i * VEC, sum);
+    }
+}
+
+template <class T, int VEC>
+__global__ void __launch_bounds__(THREADS, 4) interpolate_wide_backward(const T *dy, T *dx, wide r) {
+    const wide_axis &rows = r.rows, &columns = r.columns;
+    EACH_PIXEL(at, rows.in, columns.in, r.sizes.channels, VEC, r.sizes.large) {
+        int y0, y1, x0, x1;
+        float sum[VEC] = {};
+        rows.readers(at.y, y0, y1);
+        columns.readers(at.x, x0, x1);
+        for (int row = y0; row < y1; row++) {
+            float down = rows.weight(rows.place(row), at.y) / rows.total(row);
+            for (int column = x0; column < x1; column++) {
+                float across = columns.weight(columns.place(column), at.x) / columns.total(column);
+                float v[VEC], factor = down * across;
+                if (factor == 0) continue;
+                load_floats<VEC>(dy + pixel_place(at, r.sizes, rows.out, columns.out, row, column), v);
+                UNROLLED(k, VEC) sum[k] += factor * v[k];
+            }
+        }
+        store_floats<VEC>(dx + i * VEC, sum);
+    }
+}
+
 /* ---- launches ---- */
+
+static bool is_wide(const kernel_call *c) {
+    const interpolate_attrs *a = static_cast<const interpolate_attrs *>(c->attrs);
+    return a->antialias || a->mode == WEFT_INTERPOLATE_BICUBIC;
+}
+
+static wide_axis wide_axis_of(const kernel_call *c, int i, const tensor_type *x, const tensor_type *y) {
+    interpolate_axis axis = interpolate_axis_of(static_cast<const interpolate_attrs *>(c->attrs), i, x, y);
+    return wide_axis{(int)axis.in,
+                     (int)axis.out,
+                     axis.step,
+                     axis.align_corners ? 0 : 0.5,
+                     axis.reach,
+                     axis.step > 1 ? axis.step : 1,
+                     axis.mode == WEFT_INTERPOLATE_BICUBIC,
+                     axis.antialias};
+}
+
+static wide wide_of(const kernel_call *c, const tensor_type *x, const tensor_type *y) {
+    return wide{wide_axis_of(c, 0, x, y), wide_axis_of(c, 1, x, y), pool_sizes_of(nullptr, x, y)};
+}
 
 static resized resized_of(const kernel_call *c, const tensor_type *x, const tensor_type *y) {
     const interpolate_attrs *a = static_cast<const interpolate_attrs *>(c->attrs);
@@ -121,8 +262,12 @@ static resized resized_of(const kernel_call *c, const tensor_type *x, const tens
 weft_status cuda_interpolate_run(void *, const kernel_call *c) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     resized r = resized_of(c, &x->type, &y->type);
+    wide w = wide_of(c, &x->type, &y->type);
     return with_pixels(c, [&](auto zero, auto vec) {
         using T = decltype(zero);
+        if (is_wide(c))
+            return launch(c, interpolate_wide<T, decltype(vec)::value>, pixel_grid(c, &y->type, vec, THREADS),
+                          dim3(THREADS), 0, static_cast<const T *>(x->data), static_cast<T *>(y->data), w);
         return launch(c, interpolate<T, decltype(vec)::value>, pixel_grid(c, &y->type, vec, THREADS),
                       dim3(THREADS), 0, static_cast<const T *>(x->data), static_cast<T *>(y->data), r);
     });
@@ -131,8 +276,13 @@ weft_status cuda_interpolate_run(void *, const kernel_call *c) {
 weft_status cuda_interpolate_backward_run(void *, const kernel_call *c) {
     const tensor *dy = &c->in[0], *dx = &c->out[0];
     resized r = resized_of(c, &dx->type, &dy->type);
+    wide w = wide_of(c, &dx->type, &dy->type);
     return with_pixels(c, [&](auto zero, auto vec) {
         using T = decltype(zero);
+        if (is_wide(c))
+            return launch(c, interpolate_wide_backward<T, decltype(vec)::value>,
+                          pixel_grid(c, &dx->type, vec, THREADS), dim3(THREADS), 0,
+                          static_cast<const T *>(dy->data), static_cast<T *>(dx->data), w);
         return launch(c, interpolate_backward<T, decltype(vec)::value>,
                       pixel_grid(c, &dx->type, vec, THREADS), dim3(THREADS), 0,
                       static_cast<const T *>(dy->data), static_cast<T *>(dx->data), r);

@@ -19,8 +19,8 @@ __global__ void __launch_bounds__(THREADS, 4) average_pool(const T *x, T *y, poo
         double total[VEC] = {};
         /* added: pixels in `sum`, which goes to `total` when it is full */
         int added = 0;
-        for (int row = y0; row < y1; row++)
-            for (int column = x0; column < x1; column++) {
+        for (int row = y0; row < y1; row += rows.step)
+            for (int column = x0; column < x1; column += columns.step) {
                 float v[VEC];
                 load_floats<VEC>(x + pixel_place(at, p, rows.large, columns.large, row, column), v);
                 UNROLLED(k, VEC) sum[k] += v[k];
@@ -49,6 +49,7 @@ __global__ void __launch_bounds__(THREADS, 4) average_pool_backward(const T *dy,
         float sum[VEC] = {};
         for (int row = y0; row < y1; row++)
             for (int column = x0; column < x1; column++) {
+                if (!rows.holds(row, at.y) || !columns.holds(column, at.x)) continue;
                 float v[VEC], divisor = p.divisor_of(row, column);
                 load_floats<VEC>(dy + pixel_place(at, p, rows.small, columns.small, row, column), v);
                 UNROLLED(k, VEC) sum[k] += v[k] / divisor;

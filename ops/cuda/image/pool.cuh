@@ -37,10 +37,14 @@ struct pool_axis {
     }
     /* The factor of this axis in the divisor of cell i: padding counts, but not what is after it. */
     __device__ int length(int i) const {
-        int begin, end, rest = large + 2 * pad - i * stride;
+        int begin, end, rest = (large + 2 * pad - i * stride + step - 1) / step;
         if (kernel && !exclude_pad) return rest < kernel ? rest : kernel;
         window(i, begin, end);
-        return end - begin;
+        return end > begin ? (end - begin + step - 1) / step : 0;
+    }
+    /* Whether cell i of those that cells() gives holds position k. */
+    __device__ bool holds(int i, int k) const {
+        return step == 1 || (k - i * stride + pad) % step == 0;
     }
     __device__ static void part(int i, int length, int count, int &begin, int &end) {
         begin = (int)((int64_t)i * length / count);

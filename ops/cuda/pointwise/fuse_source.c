@@ -51,17 +51,17 @@ static const char *element_type(weft_dtype dtype) {
     case WEFT_BOOL:
         return "boolean";
     default:
-        return dtype_name(dtype); /* bf16, f16, i64, u8 */
+        return dtype_name(dtype); /* bf16, f16, i64, u8, i8, u16, u32 */
     }
 }
 
 /* What a value is inside a kernel. */
 static const char *number_type(weft_dtype dtype) {
-    return dtype == WEFT_F64 ? "double" : dtype_is_wide(dtype) ? "i64" : "float";
+    return dtype == WEFT_F64 ? "double" : dtype_is_wide(dtype) || dtype == WEFT_U32 ? "i64" : "float";
 }
 
 static bool is_double(weft_dtype dtype) {
-    return dtype == WEFT_F64 || dtype_is_wide(dtype);
+    return dtype == WEFT_F64 || dtype_is_wide(dtype) || dtype == WEFT_U32;
 }
 
 /* What a node computes in: f64 where f32 cannot hold a value. */

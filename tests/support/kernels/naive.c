@@ -279,6 +279,15 @@ void naive_read(const tensor *from, double *to) {
         case WEFT_I32:
             to[i] = ((const int32_t *)p)[i];
             break;
+        case WEFT_I8:
+            to[i] = ((const int8_t *)p)[i];
+            break;
+        case WEFT_U16:
+            to[i] = ((const uint16_t *)p)[i];
+            break;
+        case WEFT_U32:
+            to[i] = ((const uint32_t *)p)[i];
+            break;
         case WEFT_I64:
             to[i] = (double)((const int64_t *)p)[i];
             break;
@@ -305,6 +314,15 @@ void naive_write(const tensor *to, const double *from) {
             break;
         case WEFT_I32:
             ((int32_t *)p)[i] = (int32_t)(int64_t)from[i]; /* the low bits */
+            break;
+        case WEFT_I8:
+            ((int8_t *)p)[i] = (int8_t)(int64_t)from[i];
+            break;
+        case WEFT_U16:
+            ((uint16_t *)p)[i] = (uint16_t)(int64_t)from[i];
+            break;
+        case WEFT_U32:
+            ((uint32_t *)p)[i] = (uint32_t)(int64_t)from[i];
             break;
         case WEFT_I64:
             ((int64_t *)p)[i] = (int64_t)from[i];

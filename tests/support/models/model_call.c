@@ -422,7 +422,20 @@ weft_value *call_build(call *c) {
         return weft_interpolate(in[0], &(weft_interpolation){.size = {i[0], i[1]},
                                                              .scale = {c->r[0], c->r[1]},
                                                              .mode = (weft_interpolation_mode)i[2],
-                                                             .align_corners = i[3]});
+                                                             .align_corners = i[3],
+                                                             .antialias = i[4]});
+    if (!strcmp(c->op, "interpolate3d"))
+        return weft_interpolate(in[0], &(weft_interpolation){.size = {i[0], i[1], i[2]},
+                                                             .mode = (weft_interpolation_mode)i[3],
+                                                             .align_corners = i[4]});
+    if (!strcmp(c->op, "grid_sample"))
+        return weft_grid_sample(in[0], in[1],
+                                &(weft_grid_options){.mode = (weft_grid_mode)i[0],
+                                                     .padding = (weft_grid_padding)i[1],
+                                                     .align_corners = i[2]});
+    if (!strcmp(c->op, "affine_grid")) return weft_affine_grid(in[0], i, i[2]);
+    if (!strcmp(c->op, "unfold")) return weft_unfold(in[0], i + 9, &window);
+    if (!strcmp(c->op, "fold")) return weft_fold(in[0], i + 11, i + 9, &window);
     if (!strcmp(c->op, "pixel_shuffle")) return weft_pixel_shuffle(in[0], i[0]);
     if (!strcmp(c->op, "pixel_unshuffle")) return weft_pixel_unshuffle(in[0], i[0]);
     if (!strcmp(c->op, "reflect_pad")) return weft_reflect_pad(in[0], c->n_i / 2, i);

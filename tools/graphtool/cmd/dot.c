@@ -150,9 +150,19 @@ static void free_context(void *gvc) {
     gvFreeContext(gvc);
 }
 
+#ifdef WEFT_HAS_PLUGINS /* cmake/wheel.cmake links them: a layout, and what writes SVG */
+extern gvplugin_library_t gvplugin_core_LTX_library, gvplugin_dot_layout_LTX_library;
+static const lt_symlist_t linked[] = {{"gvplugin_core_LTX_library", &gvplugin_core_LTX_library},
+                                      {"gvplugin_dot_layout_LTX_library", &gvplugin_dot_layout_LTX_library},
+                                      {0}};
+static const lt_symlist_t *const plugins = linked;
+#else
+static const lt_symlist_t *const plugins = NULL; /* those that Graphviz finds */
+#endif
+
 /* Tries one attempt after another until one fits the page. */
 static void show(const artist *a) {
-    GVC_t *gvc = tool_keep(tool_need(gvContext()), free_context);
+    GVC_t *gvc = tool_keep(tool_need(plugins ? gvContextPlugins(plugins, false) : gvContext()), free_context);
     agseterr(AGMAX);
     for (int i = 0; !attempt_one(gvc, a, i); i++) {
     }
@@ -215,6 +225,9 @@ static int dot_run(const options *given) {
     bool is_printed = !o->output || strcmp(o->output, "/dev/stdout") == 0;
     if (is_binary && is_printed && isatty(STDOUT_FILENO))
         tool_fail("dot: a picture of type %s cannot be written to a terminal: use -o FILE", o->format);
+    if (plugins && is_binary)
+        tool_fail("dot: a graphtool of a wheel draws dot and svg: install Graphviz for `graphtool dot ... | dot -T%s`",
+                  o->format);
     check_memory();
     const weft_model *m = tool_load(o);
     if (!m->graphs) tool_fail("%s: the model has no graph", o->model);

@@ -28,8 +28,8 @@ void image_write_png(const char *path, const weft_array *images, image_grid grid
  * multiple of 64; before it, its length. */
 void image_write_npy(const char *path, const weft_array *numbers) {
     static const char *const descr[WEFT_DTYPES] = {
-        [WEFT_F32] = "<f4", [WEFT_F64] = "<f8", [WEFT_F16] = "<f2", [WEFT_I64] = "<i8",
-        [WEFT_I32] = "<i4", [WEFT_U8] = "|u1",  [WEFT_BOOL] = "|b1"};
+        [WEFT_F32] = "<f4", [WEFT_F64] = "<f8",  [WEFT_F16] = "<f2", [WEFT_I64] = "<i8", [WEFT_I32] = "<i4",
+        [WEFT_U8] = "|u1",  [WEFT_BOOL] = "|b1", [WEFT_I8] = "|i1",  [WEFT_U16] = "<u2", [WEFT_U32] = "<u4"};
     static const char begin[10] = "\x93NUMPY\x01";
     tensor type = tensor_of_array(numbers);
     text file = {0};

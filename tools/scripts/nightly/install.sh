@@ -7,6 +7,7 @@
 #   quickstart  in a fresh root, from a fresh clone: the first command of README.md, with less steps; it installs no MPI
 #   tests       the second one, tools/test.sh
 #   packages    cpack there; the packages install in a root that holds nothing else, and the consumer is built and run in it
+#   wheel       tools/wheel.sh: the Python package, made in Debian 11 and tried there and here
 source tools/scripts/debian_root.sh
 
 install_cases() {
@@ -20,6 +21,7 @@ install_cases() {
         echo "tests $release"
         echo "packages $release"
     done
+    echo wheel
 }
 
 # Its own build without tests, where Debian's libraries lie.
@@ -105,9 +107,11 @@ install_packages() {
     rm -rf "$clean" "$root"
 }
 
+install_wheel() { tools/wheel.sh --fresh; }
+
 install_can() { # case, release
     [[ $1 != clang ]] || command -v clang >/dev/null || return
-    [[ -z $2 ]] || debian_can
+    [[ -z $2 && $1 != wheel ]] || debian_can
 }
 
 while nightly_goes_on; do
