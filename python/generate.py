@@ -172,7 +172,9 @@ def signature(f, structures):
             arguments.append(f"*{counted}({take(after.name, 'Sequence[int]' if f.result == 'int' else 'Numbers')})")
             i += 1
         elif p.type == "const int64_t *":
-            arguments.append(f"_permutation({take(p.name, 'Sequence[int]')}, {first[0][0]})")
+            # Of `axes` there is one for each axis of the value, of others as many as C reads.
+            made = f"_permutation({{}}, {first[0][0]})" if p.name == "axes" else "_array({})"
+            arguments.append(made.format(take(p.name, "Sequence[int]")))
         elif p.type == "weft_value **":
             arguments.append("_RESULT")
             results += 1
@@ -252,7 +254,7 @@ def write_ops(headers, into):
                 of_graphs.append(python_name(short))
     into.write_text('"""Made by generate.py from the headers of C: every op and layer."""\n'
                     "from __future__ import annotations\n\nfrom typing import TYPE_CHECKING\n\n"
-                    "from ._build import _RESULT, _build, _end, _eps, _numbers, _options, _pairs, _parts, _permutation, _text, _values, _word\n\n"
+                    "from ._build import _RESULT, _array, _build, _end, _eps, _numbers, _options, _pairs, _parts, _permutation, _text, _values, _word\n\n"
                     "if TYPE_CHECKING:\n    from typing import Sequence\n\n    from .model import DType, Graph, Init, Numbers, Value\n\n\n" + "\n\n".join(text) +
                     "\n\nclass OfValues:\n    \"\"\"The ops as methods of a value: x.relu() is relu(x).\"\"\"\n" +
                     "".join(f"    {n} = {n}\n" for n in of_values) +

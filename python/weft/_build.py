@@ -83,6 +83,10 @@ def _pairs(numbers):
     return count // 2, numbers
 
 
+def _array(numbers):
+    return _numbers(numbers)[1]
+
+
 def _permutation(axes, x):
     if len(axes) != x.ndim:
         raise Error("argument", f"permute: {len(axes)} axes for {x.ndim} axes of the value")

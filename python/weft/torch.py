@@ -6,15 +6,15 @@
 
 Parameters have PyTorch's names ("generator.fc.weight" is generator/fc/weight), so graphs of one model share them, and
 store.load_state_dict(module.state_dict()) puts the weights in; to_torch(store, module) brings them back. What depends
-on no input is computed once, by PyTorch, while the graph is built. torch_ops.py has a function for each ATen op.
+on no input is computed once, by PyTorch, while the graph is built. torch_ops.py has the table of ATen ops.
 """
 import contextlib
 import operator
 
-from . import _build, torch_layers, torch_ops  # noqa: F401 (torch_layers fills the table)
+from . import _build, torch_images, torch_index, torch_norms, torch_ops, torch_pointwise, torch_products, torch_shapes  # noqa: F401 (they fill the table)
 from ._build import BATCH
 from ._lib import Error, text, word
-from .model import Model, Value, _init
+from .model import Model, _init
 from .torch_ops import name_of_dtype
 
 __all__ = ("from_torch", "to_torch", "module_of")
