@@ -8,13 +8,7 @@ import ops
 from draft import differentiable
 
 # Public builders that no case calls, and why.
-NOT_DRAWN = {
-    "index": "until the models are made again", "index_put": "the same", "scatter_reduce": "the same",
-    "index_reduce": "the same",
-    **{name: "until golden.py makes the cases again" for name in """strided_slice batch_norm_eval bitwise_and bitwise_or
-       bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift""".split()},
-    **dict.fromkeys(("grid_sample", "affine_grid", "unfold", "fold"), "until golden.py makes the cases again"),
-}
+NOT_DRAWN = {}
 OPTIONS = ("precision", "world", "zero", "shard", "cap", "serial", "reduce", "via", "unoptimized", "manual")
 
 
