@@ -31,7 +31,6 @@ def main():
     train, val = ({"image": f"{folder}/{name}-images-idx3-ubyte.gz", "label": f"{folder}/{name}-labels-idx1-ubyte.gz"} for name in ("train", "t10k"))
     t = weft.Trainer(m, train=train, val=val, epochs=epochs, hooks=[weft.hooks.text()])
     print(f"a step takes {t.plan.memory['total'] / 2**20:.1f} MiB")
-    t.store.load_state_dict(Step(net).state_dict())
     t.fit()
     weft.to_torch(t.store, Step(net))
     torch.save(net.state_dict(), "net.pt")

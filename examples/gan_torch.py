@@ -62,13 +62,11 @@ def main():
     if sys.argv[1] == "--save":
         m.save(f"{sys.argv[2]}/gan.bin")
         store = m.compile().store()
-        store.load_state_dict(both.state_dict())
         store.save(f"{sys.argv[2]}/gan.safetensors")
         return
     comm = weft.world()
     t = weft.Trainer(m, train={"image": sys.argv[1]}, iterations=int(sys.argv[2]) if sys.argv[2:] else 200, comm=comm,
                      hooks=[weft.hooks.text()] if comm.rank == 0 else [])
-    t.store.load_state_dict(both.state_dict())
     t.fit()
     weft.to_torch(t.store, both)
     image = both.generator.eval()(torch.randn(1, Z))

@@ -66,6 +66,15 @@ class Evaluated(nn.Module):
         return self.net(image)
 
 
+class Loss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.fc(x).square().mean()
+
+
 def image(n=8):
     return torch.randn(n, 3, 8, 8, generator=torch.Generator().manual_seed(n))
 
@@ -142,6 +151,31 @@ class Graphs(unittest.TestCase):
         weft.to_torch(store, other)
         self.assertTrue(torch.equal(other.out.weight, module.out.weight))
 
+    def test_stores_begin_with_the_modules_values(self):
+        net, model, label = train_and_eval()
+        with torch.no_grad():
+            net.bn.running_mean.fill_(0.3)
+        data = {"image": image().numpy(), "label": label.numpy()}
+        for store in (model.compile().store(seed=5), weft.Trainer(model, train=data, batch=8).store):
+            for name, tensor in Trained(net).state_dict().items():
+                if not name.endswith("num_batches_tracked"):
+                    np.testing.assert_array_equal(store[name.replace(".", "/")], tensor.numpy(), err_msg=name)
+
+    def test_a_network_has_one_name_in_a_model(self):
+        net, model, _ = train_and_eval()
+        with self.assertRaisesRegex(weft.Error, "net.conv.weight in another graph"):
+            model.from_torch("bare", net, (image(),), train=False)
+
+    def test_names_of_the_network_alone_are_explained(self):
+        net, model, _ = train_and_eval()
+        with self.assertRaisesRegex(weft.Error, "holds it as 'net'"):
+            model.compile().store().load_state_dict(net.state_dict())
+
+    def test_modules_in_eval_mode_are_noticed(self):
+        net = Net().eval()
+        with self.assertWarnsRegex(UserWarning, "in eval mode"):
+            weft.Model("m").from_torch("train", Trained(net), (image(), torch.arange(8) % 5))
+
     def test_a_module_of_another_structure_is_refused(self):
         _, model, _ = train_and_eval()
         with self.assertRaisesRegex(weft.Error, "other.weight"):
@@ -183,6 +217,22 @@ class Refused(unittest.TestCase):
     def test_a_loss_that_is_not_there(self):
         with self.assertRaisesRegex(weft.Error, "let the module return its loss"):
             weft.Model("m").from_torch("g", nn.Linear(3, 2), (torch.randn(4, 3),), minimize=weft.SGD(0.1))
+
+    def test_what_is_forgotten_has_a_way_out(self):
+        linear, x = nn.Linear(3, 2), torch.randn(4, 3)
+        for says, mistake in [("only the batch may be dynamic", lambda m: m.from_torch("g", linear, (x,), dynamic={"input": {0: "time"}})),
+                              ("module.float()", lambda m: m.from_torch("g", linear.double(), (x.double(),))),
+                              ("no optimizer of Weft's", lambda m: m.from_torch("g", Loss(), (x,), minimize=torch.optim.SGD(linear.parameters(), 0.1)))]:
+            with self.assertRaisesRegex(weft.Error, says):
+                mistake(weft.Model("m"))
+
+    def test_tuples_of_a_data_set_need_names(self):
+        model = weft.Model("m", batch=4)
+        model.from_torch("g", Loss(), (torch.randn(4, 3),), minimize=weft.SGD(0.1), dynamic={"x": {0: "batch"}})
+        pairs = torch.utils.data.TensorDataset(torch.randn(8, 3))
+        with self.assertRaisesRegex(weft.Error, "names="):
+            weft.Trainer(model, train=pairs, batch=4)
+        weft.Trainer(model, train=weft.samples(pairs, names=["x"]), batch=4, epochs=1).fit()
 
     def test_a_dynamic_argument_that_is_not_there(self):
         with self.assertRaisesRegex(weft.Error, "dynamic names images"):

@@ -59,7 +59,7 @@ def as_array(array, dtype=None, what="this"):
     bits of an unsigned number are bf16 where `dtype` is."""
     import numpy
     dtype, name = None if dtype is None else dtype_name(dtype), None
-    if type(array).__module__.split(".")[0] == "torch":
+    if type(array).__module__.split(".")[0] == "torch" and hasattr(array, "device"):
         array, name = _of_torch(array)
     elif isinstance(array, (int, float, list, tuple)):
         array, name = _of_numbers(array, dtype, what)

@@ -299,6 +299,7 @@ class Model(Handle):
             raise Error("memory", "model: out of memory")
         super().__init__(pointer, lib.weft_model_free, ops)
         self._graphs = {}
+        self._begin = {}  # path -> tensor of a module, with which stores begin
         self.other_names = {}  # names of a module's state_dict that have no value of their own here: tied ones and constants
         self._ok(None)
         if batch is not None:
@@ -351,7 +352,10 @@ class Model(Handle):
         and their update by the optimizer: m.minimize(loss, "discriminator", weft.Adam(2e-4, beta1=0.5))."""
         from .optim import Adam, Optimizer
         keep = []
-        made = (Optimizer(optimizer) if isinstance(optimizer, str) else optimizer or Adam()).structure(keep)
+        optimizer = Optimizer(optimizer) if isinstance(optimizer, str) else optimizer or Adam()
+        if not isinstance(optimizer, Optimizer):
+            raise Error("argument", f"minimize: a {type(optimizer).__module__}.{type(optimizer).__name__} is no optimizer of Weft's: weft.Adam(1e-3), say")
+        made = optimizer.structure(keep)
         lib.weft_at(loss.pointer, *place())
         if lib.weft_minimize(loss.pointer, text(pattern), made):
             failed(self)

@@ -13,6 +13,14 @@ class Store(Handle):
     def __init__(self, plan, seed=0):
         super().__init__(make(lib.weft_store_new, plan.pointer, seed), lib.weft_store_free)
         self.plan = plan
+        self.begin()
+
+    def begin(self):
+        """Sets what came from PyTorch's modules to the modules' values."""
+        mine = set(self.paths()) if self.plan.model._begin else ()
+        for path, tensor in self.plan.model._begin.items():
+            if path in mine:
+                self[path] = tensor
 
     def paths(self, kind=None):
         """The paths of all values; `kind` "parameter", "state", "slot" ... (weft_stored_kind) chooses."""
@@ -65,6 +73,9 @@ class Store(Handle):
         mine = {path.replace("/", "."): path for path in self.paths("parameter") + self.paths("state")}
         missing = [n for n in mine if n not in state]
         unexpected = [n for n in state if n not in mine and not n.endswith("num_batches_tracked") and n not in self.plan.model.other_names]
+        inner = next((n.removesuffix(next(iter(state))) for n in mine if state and n.endswith("." + next(iter(state)))), "")
+        if strict and inner and all(inner + n in mine or n.endswith("num_batches_tracked") for n in state):
+            raise Error("name", f"state_dict: the model's names begin with {inner!r}: take the state_dict of the module that holds it as {inner[:-1]!r}")
         if strict and (missing or unexpected):
             first = missing[0] if missing else unexpected[0]
             raise Error("name", f"state_dict: {'lacks' if missing else 'has'} {first}" + (" and others" if len(missing) + len(unexpected) > 1 else "") +

@@ -25,7 +25,8 @@ __all__ = ("from_torch", "to_torch", "module_of")
 def from_torch(model, name, module, args=(), kwargs=None, *, train=True, dynamic=None, minimize=None, loss=None, outputs=None):
     """Makes the graph `name` of a torch.nn.Module that is called with these example arguments, and returns the graph.
 
-    train: dropout drops, norms use the batch; False: a graph for predictions of module.eval().
+    A store of the model begins with the module's values, unless it resumes a training.
+    train: dropout drops, norms use the batch, in submodules whose own `training` is set; False: a graph for predictions of module.eval().
     dynamic: {"image": {0: "batch"}}, axes of inputs that follow the model's batch; others have the examples' lengths.
     minimize: an optimizer, or {pattern of parameters: optimizer}; it minimizes the output `loss`: by default that of this name, or the
         first output of one number.
@@ -71,6 +72,7 @@ def export(module, args=(), kwargs=None, *, train=True, dynamic=None):
     if isinstance(module, torch.export.ExportedProgram):
         return module
     modes = {part: part.training for part in module.modules()}
+    _looked_over(module, train)
     if module.training != bool(train):
         module.train(bool(train))
     try:
@@ -84,10 +86,27 @@ def export(module, args=(), kwargs=None, *, train=True, dynamic=None):
             part.training = mode
 
 
+def _looked_over(module, train):
+    """What a user of PyTorch forgets."""
+    import torch
+    import warnings
+    inner = [part for part in module.modules() if part is not module]
+    moded = [part for part in inner if isinstance(part, (torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd))]
+    if train and moded and not any(part.training for part in inner):
+        warnings.warn("from_torch: the modules within are in eval mode: their dropout and batch norms do nothing in this training graph; "
+                      "call train() on them where that is not meant", stacklevel=4)
+    wide = next((n for n, p in module.named_parameters() if p.dtype == torch.float64), None)
+    if wide:
+        raise Error("type", f"from_torch: the parameter {wide} is float64, and parameters are f32: call module.float()")
+
+
 def _dynamic_shapes(module, args, kwargs, dynamic):
     """torch.export's form of {"image": {0: "batch"}}: an entry for each argument."""
     if not dynamic:
         return None
+    for name, axes in dynamic.items():
+        if not isinstance(axes, dict) or set(axes.values()) != {"batch"}:
+            raise Error("argument", f'from_torch: dynamic has {name}={axes!r}: only the batch may be dynamic, {{"{name}": {{0: "batch"}}}}')
     import inspect
     import torch
     bound = inspect.signature(module.forward).bind(*args, **(kwargs or {}))
@@ -104,6 +123,7 @@ def _export_failed(why):
     first = lines[0] if lines else type(why).__name__
     place = next((line for line in reversed(lines) if line.startswith("File ") and "/torch/" not in line), "")
     told = f"from_torch: torch.export: {type(why).__name__}: {first[:300]}"
+    told += "".join(f" {line[:200]}" for line in lines[1:6] if line.startswith(("- ", "Not all values", "The following", "You marked", "Specializations")))
     if place:
         told += f" ({place})"
     if "data-dependent" in str(why) or "GuardOnDataDependent" in type(why).__name__ or "unbacked" in str(why):
@@ -174,6 +194,7 @@ class _Joined:
     def __init__(self):
         self.names = {}      # name in a state_dict -> the name whose value it is ("": a constant of the graph)
         self.made = set()    # paths of parameters and state
+        self.at = {}         # place of a tensor in memory -> its path
         self.folded = {}     # name of a buffer that is a constant -> the graph in which
 
 
@@ -349,11 +370,21 @@ class _Builder:
                 else:
                     stored.value = self.graph.parameter(name, stored.tensor.shape, init)
             stored.held = stored.value
+            self._begins(path, stored.tensor)
             self.joined.made.add(path)
             if not stored.is_state and not stored.tensor.requires_grad and self.graph.is_train:
                 self.model.freeze(path)
             stored.value = torch_ops.cast(stored.value, name_of_dtype(dtype))
         return stored.value
+
+    def _begins(self, path, tensor):
+        """Notes the first value of a parameter or state. A tensor that has another name here would be trained twice, apart."""
+        place = (tensor.data_ptr(), tuple(tensor.shape))
+        other = self.joined.at.setdefault(place, path)
+        if other != path and place[0]:
+            raise Error("name", f"from_torch: the module's {path.replace('/', '.')} is {other.replace('/', '.')} in another graph of the model, so the two would "
+                        "be different parameters: give both graphs a module in which it has one name, such as a module that holds the network as an attribute")
+        self.model._begin[path] = tensor
 
     def state(self, name, shape, dtype, init):
         return _build._build("weft_state_in", self.graph, text(name), word("weft_dtype", dtype), *_build._numbers(list(shape)), _init(init))

@@ -112,12 +112,16 @@ def _sources(given):
     if isinstance(given, dict):
         found = []
         for name, one in given.items():
+            if not isinstance(one, (Source, str)) and not hasattr(one, "dtype") and not hasattr(one, "__dlpack__") and not isinstance(one, (list, tuple)):
+                raise Error("argument", f"data: {name} is a {type(one).__name__}: give an array, the name of a file, or a Source; a data set goes alone, not in a dict")
             source = one if isinstance(one, Source) else data(one) if isinstance(one, str) else _array_source(one, name)
             found.append((name, source))
         return found
     if isinstance(given, (tuple, list)):
         return [s for one in given for s in _sources(one)]
     if hasattr(given, "__len__") and hasattr(given, "__getitem__"):
+        if isinstance(given[0], (tuple, list)):
+            raise Error("name", f"data: a sample of this {type(given).__name__} is a tuple: weft.samples(data, names=[...]) says which inputs its arrays feed")
         return [samples(given)]
     raise Error("argument", f"data: a {type(given).__name__} is not a dict of arrays, a text, a Source, or an object with len() and []")
 
@@ -406,6 +410,8 @@ class Trainer(Handle):
         keep += [list_of, measures, comm, model]
         super().__init__(make(lib.weft_trainer_new, model.pointer, made), lib.weft_trainer_free, *keep)
         self.model, self.comm = model, comm
+        if model._begin and not lib.weft_trainer_progress(self.pointer).iteration and not (checkpoints or {}).get("resume"):
+            self.store.begin()
 
     # ---- training ----
 

@@ -30,7 +30,6 @@ data = {"image": IMAGES, "label": LABELS}
 t = weft.Trainer(m, train=data, val=data, epochs=10, comm=weft.world(),
                  hooks=[weft.hooks.text(), weft.hooks.early_stop("loss", patience=3)],
                  checkpoints=dict(folder="run", best="accuracy", max=True))
-t.store.load_state_dict(Training(network).state_dict())
 t.fit()
 weft.to_torch(t.store, Training(network))
 print(t.progress.val["accuracy"])

@@ -34,5 +34,4 @@ m.from_torch("val", Classifier("predict"), example, dynamic=batches, outputs=["l
 data = {"image": IMAGES, "label": LABELS}
 t = weft.Trainer(m, train=data, val=data, epochs=10, comm=weft.world(), evaluators=[Accuracy()],
                  hooks=[weft.hooks.text(every=10)], checkpoints=dict(folder="run", best="accuracy", max=True))
-t.store.load_state_dict(Classifier("loss").state_dict())
 t.fit()
