@@ -6,7 +6,7 @@
 INCLUDE is the folder of weft/*.h. In the folder INTO it writes
   _abi.py   every type and function, for cffi: what is compiled from the headers is compared with the library when it loads
   _ops.py   a Python function for each builder of the headers OPS, with the header's comment as its docstring
-  _fields.py   the comments of all fields of structures
+  _fields.py   the comments of all fields of structures, and of hooks and evaluators
   __init__.pyi what type checkers see of the package
 """
 import argparse
@@ -278,7 +278,8 @@ def write_fields(headers, into):
         structures.update(structures_of(h))
     into.write_text('"""Made by generate.py from the headers of C: what each field of a structure is."""\nFIELDS = {\n' +
                     "".join(f"    {s.name!r}: {{\n" + "".join(f"        {name!r}: {doc!r},\n" for _, name, _, doc in s.fields if name != "reserved") +
-                            "    },\n" for s in structures.values()) + "}\n")
+                            "    },\n" for s in structures.values()) + "}\nFUNCTIONS = {\n" +
+                    "".join(f"    {f.name!r}: {in_python(f.doc)!r},\n" for h in headers if h.name in ("hooks.h", "evaluator.h") for f in functions_of(h)) + "}\n")
 
 
 def main():

@@ -74,7 +74,7 @@ def _named(name):
     def make(lr=None, **fields):
         return Optimizer(name.lower(), lr, **fields)
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = f'Optimizer("{name.lower()}", lr, ...).'
+    make.__doc__ = f'Optimizer("{name.lower()}", lr, ...): help(weft.Optimizer) lists the fields.'
     return make
 
 

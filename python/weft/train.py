@@ -3,7 +3,7 @@ import sys
 import types
 
 from ._arrays import as_array, numpy_dtype
-from ._fields import FIELDS
+from ._fields import FIELDS, FUNCTIONS
 from ._handles import Borrowed, Handle
 from ._lib import NULL, Error, call, callback, failing, ffi, lib, make, string, text, word
 from ._structs import SPECIAL, fields_of, near, structure
@@ -227,31 +227,97 @@ def _of_options(function, name, options):
     return make_it
 
 
-hooks = types.SimpleNamespace(
-    __doc__="Hooks that Weft brings (weft/hooks.h).",
-    text=lambda file=None, every=0: Builtin("text", _text_hook(file, every)),
-    json=lambda path, every=0: Builtin("json", _of(lib.weft_hook_json, str(path), every)),
-    csv=lambda path, every=0: Builtin("csv", _of(lib.weft_hook_csv, str(path), every)),
-    tensorboard=lambda folder, every=0: Builtin("tensorboard", _of(lib.weft_hook_tensorboard, str(folder), every)),
-    curves=lambda path, every=0: Builtin("curves", _of(lib.weft_hook_curves, str(path), every)),
-    samples=lambda **options: Builtin("samples", _of_options(lib.weft_hook_samples, "weft_samples", options)),
-    early_stop=lambda metric, **options: Builtin("early_stop", _of_options(lib.weft_hook_early_stop, "weft_early_stop", dict(metric=metric, **options))),
-    best=lambda metric, path, **options: Builtin("best", _of_options(lib.weft_hook_best, "weft_best", dict(metric=metric, path=str(path), **options))),
-)
+class hooks:
+    """Hooks that Weft brings (weft/hooks.h)."""
+
+    @staticmethod
+    def text(file=None, every=0):
+        return Builtin("text", _text_hook(file, every))
+
+    @staticmethod
+    def json(path, every=0):
+        return Builtin("json", _of(lib.weft_hook_json, str(path), every))
+
+    @staticmethod
+    def csv(path, every=0):
+        return Builtin("csv", _of(lib.weft_hook_csv, str(path), every))
+
+    @staticmethod
+    def tensorboard(folder, every=0):
+        return Builtin("tensorboard", _of(lib.weft_hook_tensorboard, str(folder), every))
+
+    @staticmethod
+    def curves(path, every=0):
+        return Builtin("curves", _of(lib.weft_hook_curves, str(path), every))
+
+    @staticmethod
+    def samples(path, data=(), **options):
+        return Builtin("samples", _of_options(lib.weft_hook_samples, "weft_samples", dict(path=str(path), data=data, **options)))
+
+    @staticmethod
+    def early_stop(metric, **options):
+        return Builtin("early_stop", _of_options(lib.weft_hook_early_stop, "weft_early_stop", dict(metric=metric, **options)))
+
+    @staticmethod
+    def best(metric, path, **options):
+        return Builtin("best", _of_options(lib.weft_hook_best, "weft_best", dict(metric=metric, path=str(path), **options)))
+
+    @staticmethod
+    def plateau(metric, optimizer=None, **rules):
+        def make_it(keep):
+            keep += [text(metric), text(optimizer)]
+            return lib.weft_hook_plateau(keep[-2], keep[-1], structure("weft_plateau", rules, keep))
+        return Builtin("plateau", make_it)
+
 
 # ---- evaluators ----
 
-evaluators = types.SimpleNamespace(
-    __doc__="Evaluators that Weft brings (weft/evaluator.h).",
-    accuracy=lambda scores, label, k=1: Builtin("accuracy", _of(lib.weft_evaluator_accuracy, scores, label, k)),
-    mean=lambda name, output: Builtin("mean", _of(lib.weft_evaluator_mean, name, output)),
-    mse=lambda output, target: Builtin("mse", _of(lib.weft_evaluator_mse, output, target)),
-    psnr=lambda output, target, range: Builtin("psnr", _of(lib.weft_evaluator_psnr, output, target, range)),
-    confusion=lambda scores, label: Builtin("confusion", _of(lib.weft_evaluator_confusion, scores, label, None)),
-    perplexity=lambda scores, label=None: Builtin("perplexity", _of(lib.weft_evaluator_perplexity, scores, label)),
-    auc=lambda scores, label: Builtin("auc", _of(lib.weft_evaluator_auc, scores, label)),
-    recall_at=lambda a, b, k: Builtin("recall_at", _of(lib.weft_evaluator_recall_at, a, b, k)),
-)
+class evaluators:
+    """Evaluators that Weft brings (weft/evaluator.h)."""
+
+    @staticmethod
+    def accuracy(scores, label, k=1):
+        return Builtin("accuracy", _of(lib.weft_evaluator_accuracy, scores, label, k))
+
+    @staticmethod
+    def mean(name, output):
+        return Builtin("mean", _of(lib.weft_evaluator_mean, name, output))
+
+    @staticmethod
+    def mse(output, target):
+        return Builtin("mse", _of(lib.weft_evaluator_mse, output, target))
+
+    @staticmethod
+    def psnr(output, target, range):
+        return Builtin("psnr", _of(lib.weft_evaluator_psnr, output, target, range))
+
+    @staticmethod
+    def confusion(scores, label):
+        return Builtin("confusion", _of(lib.weft_evaluator_confusion, scores, label, None))
+
+    @staticmethod
+    def perplexity(scores, label=None):
+        return Builtin("perplexity", _of(lib.weft_evaluator_perplexity, scores, label))
+
+    @staticmethod
+    def auc(scores, label):
+        return Builtin("auc", _of(lib.weft_evaluator_auc, scores, label))
+
+    @staticmethod
+    def recall_at(a, b, k):
+        return Builtin("recall_at", _of(lib.weft_evaluator_recall_at, a, b, k))
+
+
+def _document(of, prefix, structures):
+    """Gives functions the comments of their C namesakes, and of the fields that are their options."""
+    for name, function in vars(of).items():
+        if isinstance(function, staticmethod):
+            fields = FIELDS.get(structures.get(name, ""), {})
+            function.__func__.__doc__ = FUNCTIONS[prefix + name] + "".join(f"\n{field}: {doc}" for field, doc in fields.items())
+
+
+_document(hooks, "weft_hook_", {"samples": "weft_samples", "early_stop": "weft_early_stop", "best": "weft_best", "plateau": "weft_plateau"})
+_document(evaluators, "weft_evaluator_", {})
 
 
 class Tally:
