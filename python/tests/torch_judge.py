@@ -53,7 +53,18 @@ class Run:
 
 
 def in_torch(step, batches, dtype):
-    """Three steps of SGD by PyTorch."""
+    """Three steps of SGD by PyTorch; in f64 what a module calls .float() on is f64, too."""
+    if dtype != torch.float64:
+        return steps_in_torch(step, batches, dtype)
+    to_f32 = torch.Tensor.float
+    torch.Tensor.float = torch.Tensor.double
+    try:
+        return steps_in_torch(step, batches, dtype)
+    finally:
+        torch.Tensor.float = to_f32
+
+
+def steps_in_torch(step, batches, dtype):
     step = copy.deepcopy(step).to(dtype)
     for part in step.modules():  # PyTorch has no product of groups in f64
         if dtype == torch.float64 and hasattr(getattr(part, "config", None), "_experts_implementation"):
