@@ -11,10 +11,10 @@ static const op_attr attrs[] = {
 };
 
 static bool infer(op_call *c) {
-    const tensor_type *x = op_in(c, 0), *values = op_in(c, c->n_in - 1);
     places_loop loop;
     tensor_type all;
     if (!places_want_loop(c, 1, &loop)) return false;
+    const tensor_type *x = op_in(c, 0), *values = op_in(c, c->n_in - 1);
     if (values->dtype != x->dtype)
         return op_fail(c, WEFT_TYPE, "%s and values %s differ in their element type", TYPE(x), TYPE(values));
     if (x->dtype == WEFT_BOOL && ((const places_attrs *)c->attrs)->accumulate)

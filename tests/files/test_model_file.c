@@ -250,7 +250,7 @@ static const struct {
     {variable_init_99, "its kind is not in the list"},
     {variable_negative, "every axis at least 1"},
     {variable_huge, "every axis at least 1"},
-    {variable_dtype, "f32, every axis"},
+    {variable_dtype, "f32 (state also i64), every axis"},
     {same_graph, "there is a graph 'd_step' already"},
     {forward, "m.bin: graph d_step: call 1: operand 0 is a result of call 8: only earlier calls"},
     {itself, "operand 0 is a result of call 1: only earlier calls"},

@@ -418,7 +418,7 @@ TEST(a_slice_with_a_step_follows_the_batch) {
     weft_store *store = plan ? weft_store_new(plan, 1, &error) : NULL;
     weft_session *session = store ? weft_session_open(plan, store, &error) : NULL;
     float in[ROWS][3], y[(ROWS + 1) / 2][3], d[ROWS][3];
-    for (int i = 0; i < ROWS * 3; i++) in[0][i] = (float)(i + 1);
+    for (int i = 0; i < ROWS * 3; i++) in[i / 3][i % 3] = (float)(i + 1);
     weft_fetch want[] = {{"y", y, sizeof y}, {"dx", d, sizeof d}};
     if (session) weft_run(session, "train", &(weft_feed){"x", in, sizeof in}, 1, want, 2, &error);
     CHECK_SAYS(session && !error.status, "%s", error.text);

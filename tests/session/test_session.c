@@ -610,7 +610,8 @@ TEST(batch_norm_takes_the_mean_over_all_batches) {
     weft_output(plain_norm(weft_graph_new(m, "val", WEFT_EVAL), true), "y");
     rig r = rig_open(m, &(weft_compile_options){.verify = true});
     for (int b = 0; r.session && b < BN_BATCHES; b++) {
-        for (int i = 0; i < BN_ROWS * BN_CHANNELS; i++) x[0][i] = (float)((i * 7 + b * 5) % 11);
+        for (int i = 0; i < BN_ROWS * BN_CHANNELS; i++)
+            x[i / BN_CHANNELS][i % BN_CHANNELS] = (float)((i * 7 + b * 5) % 11);
         CHECK(!weft_run(r.session, "step", &(weft_feed){"x", x, sizeof x}, 1, NULL, 0, &r.error));
         for (int k = 0; k < BN_CHANNELS; k++) {
             double mean, variance;
@@ -631,8 +632,10 @@ TEST(batch_norm_takes_the_mean_over_all_batches) {
         }
         for (int i = 0; i < BN_ROWS * BN_CHANNELS; i++) {
             int k = i % BN_CHANNELS;
-            double want = ((double)x[0][i] - sums[0][k]) / sqrt(sums[1][k] + 1e-5);
-            CHECK_SAYS(fabs((double)y[0][i] - want) < 1e-5, "%d: %g, not %g", i, (double)y[0][i], want);
+            double want =
+                ((double)x[i / BN_CHANNELS][i % BN_CHANNELS] - sums[0][k]) / sqrt(sums[1][k] + 1e-5);
+            CHECK_SAYS(fabs((double)y[i / BN_CHANNELS][i % BN_CHANNELS] - want) < 1e-5, "%d: %g, not %g", i,
+                       (double)y[i / BN_CHANNELS][i % BN_CHANNELS], want);
         }
     }
     CHECK_SAYS(!r.error.status, "%s", r.error.text);
@@ -648,15 +651,17 @@ TEST(batch_norm_without_statistics_keeps_no_state) {
     weft_output(plain_norm(weft_graph_new(m, "val", WEFT_EVAL), false), "y");
     CHECK(!weft_model_parameter(m, "", 0, &none));
     rig r = rig_open(m, &(weft_compile_options){.verify = true});
-    for (int i = 0; i < BN_ROWS * BN_CHANNELS; i++) x[0][i] = (float)(i * 7 % 11);
+    for (int i = 0; i < BN_ROWS * BN_CHANNELS; i++) x[i / BN_CHANNELS][i % BN_CHANNELS] = (float)(i * 7 % 11);
     if (r.session)
         CHECK(!weft_run(r.session, "val", &(weft_feed){"x", x, sizeof x}, 1, &(weft_fetch){"y", y, sizeof y},
                         1, &r.error));
     for (int i = 0; i < BN_ROWS * BN_CHANNELS; i++) {
         double mean, variance;
         statistics(x, i % BN_CHANNELS, &mean, &variance);
-        double want = ((double)x[0][i] - mean) / sqrt(variance * (BN_ROWS - 1) / BN_ROWS + 1e-5);
-        CHECK_SAYS(fabs((double)y[0][i] - want) < 1e-5, "%d: %g, not %g", i, (double)y[0][i], want);
+        double want = ((double)x[i / BN_CHANNELS][i % BN_CHANNELS] - mean) /
+                      sqrt(variance * (BN_ROWS - 1) / BN_ROWS + 1e-5);
+        CHECK_SAYS(fabs((double)y[i / BN_CHANNELS][i % BN_CHANNELS] - want) < 1e-5, "%d: %g, not %g", i,
+                   (double)y[i / BN_CHANNELS][i % BN_CHANNELS], want);
     }
     rig_close(&r);
     weft_model_free(m);

@@ -159,9 +159,9 @@ static weft_value *with_teacher(random_training *d, weft_value *loss, const char
     return loss;
 }
 
-/* A running mean that no graph reads, and a count. */
+/* A running mean that no graph reads, and a count: of this rank alone. */
 static void watch(weft_value *x) {
-    weft_value *n = weft_state_in(weft_value_graph(x), "runs", WEFT_I64, 0, NULL, (weft_init){0});
+    weft_value *n = weft_state_in(weft_value_graph(x), "running_count", WEFT_I64, 0, NULL, (weft_init){0});
     weft_assign(n, weft_offset(n, 1));
     weft_value *s = weft_state(x, "running_size", 0, NULL, (weft_init){WEFT_INIT_ZEROS, 0, 0});
     weft_value *now = weft_mean(weft_abs(x), WEFT_ALL, false);
