@@ -72,7 +72,7 @@ static const form forms[] = {
     {"avg_pool2d", "f32[$m,$b,$c,$d]", "kernel=$k,$l stride=$s,$t pad=$p,$q", 0.25, 2},
     {"avg_pool2d", "f32[$m,$b,$c,$d]", "kernel=$k,$l stride=$s,$t pad=$p,$q ceil_mode=1 exclude_pad=1", 0.25,
      2},
-    {"avg_pool2d", "f32[$m,$b,$o,$o]", "kernel=$k,$l stride=$s,$t pad=$p,$q dilation=2,$m", 0.25, 2},
+    {"avg_pool2d", "f32[$m,$b,$o,$o]", "kernel=$k,$l stride=$s,$t pad=$p,$q dilation=1,2", 0.25, 2},
     {"avg_pool2d_backward", "f32[$m,$b,$y,$z]", "kernel=$k,$l stride=$s,$t pad=$p,$q size=$c,$d", 0.25, 2},
     {"adaptive_avg_pool2d", "f32[$m,$b,$c,$d]", "size=$n,$k", 0.25, 2},
     {"adaptive_avg_pool2d_backward", "f32[$m,$b,$n,$k]", "size=$c,$d", 0.25, 2},
