@@ -1,10 +1,11 @@
 """Arrays of Python in and out: NumPy, torch and all that has the buffer protocol or DLPack, without a copy where there is no need."""
-from ._lib import Error, ffi, lib, word
+import math
+
+from ._lib import DTYPES, Error, dtype_word, ffi, word
 
 # NumPy has no bf16: it is two bytes of an unsigned number here.
-_NUMPY = {"f32": "float32", "f64": "float64", "bf16": "uint16", "f16": "float16", "i64": "int64", "i32": "int32", "u8": "uint8", "bool": "bool",
-          "i8": "int8", "u16": "uint16", "u32": "uint32"}
-_WEFT = {numpy: weft for weft, numpy in _NUMPY.items() if weft != "bf16"}
+_NUMPY = {weft: name for name, weft in DTYPES.items()} | {"bf16": "uint16"}
+_WEFT = {name: weft for name, weft in DTYPES.items() if weft != "bf16"}
 
 
 def numpy_dtype(name):
@@ -14,7 +15,16 @@ def numpy_dtype(name):
 
 def dtype_name(dtype):
     """The word of an element type: "f32" of "float32", numpy.float32, torch.float32."""
-    return ffi.string(lib.weft_dtype_name(word("weft_dtype", dtype))).decode()
+    return dtype_word(word("weft_dtype", dtype))
+
+
+def memory_of_c(data, about, writeable):
+    """An array on memory of C, valid as long as that; `about` has its dtype, ndim and shape."""
+    import numpy
+    dtype, shape = numpy_dtype(dtype_word(about.dtype)), tuple(about.shape[0:about.ndim])
+    array = numpy.frombuffer(ffi.buffer(data, math.prod(shape) * dtype.itemsize), dtype).reshape(shape)
+    array.flags.writeable = writeable
+    return array
 
 
 def _of_torch(array):

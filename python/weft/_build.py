@@ -3,7 +3,7 @@ import operator
 import os
 import sys
 
-from ._lib import NULL, Error, check, ffi, lib, text as _text, word as _word  # noqa: F401 (for _ops)
+from ._lib import NULL, ZERO, Error, check, ffi, lib, text as _text, word as _word  # noqa: F401 (for _ops)
 from ._structs import structure
 
 BATCH = -2**63  # WEFT_BATCH
@@ -98,7 +98,7 @@ def _end(end):
 
 
 def _eps(eps):
-    return 0 if eps is None else -1e-300 if eps == 0 else eps
+    return 0 if eps is None else ZERO if eps == 0 else eps
 
 
 def _value_type():

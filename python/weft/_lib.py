@@ -6,6 +6,7 @@ from pathlib import Path
 from ._abi import ffi
 
 NULL = ffi.NULL
+ZERO = -1e-300  # WEFT_ZERO: a true 0 where 0 stands for a default
 
 
 class Error(Exception):
@@ -67,6 +68,9 @@ def words_of(type_name):
     return {name[begin:].lower(): number for name, number in sorted(names.items(), key=lambda item: item[1])}
 
 
+# Element types as NumPy and torch call them.
+DTYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int8": "i8", "uint8": "u8",
+          "uint16": "u16", "uint32": "u32", "bool": "bool"}
 _words: dict = {}
 
 
@@ -79,13 +83,17 @@ def word(type_name, value):
     key = str(value).lower().replace("-", "_")
     if type_name == "weft_dtype":
         key = getattr(value, "__name__", key).removeprefix("torch.")  # numpy.float32 is a class
-        key = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int8": "i8",
-               "uint8": "u8", "uint16": "u16", "uint32": "u32"}.get(key, key)
+        key = DTYPES.get(key, key)
     if key in words:
         return words[key]
     if isinstance(value, int) and not isinstance(value, bool) and value in words.values():
         return value
     raise Error("argument", f"{value!r} is not one of: {', '.join(words)}")
+
+
+def dtype_word(number):
+    """The word of an element type by its number: "f32"."""
+    return string(lib.weft_dtype_name(number))
 
 
 STATUSES = {number: name for name, number in words_of("weft_status").items()}

@@ -1,6 +1,6 @@
 """Structures of options from keywords: each field by its own name, whatever the structure."""
 from ._fields import FIELDS
-from ._lib import NULL, Error, ffi, lib, text, word
+from ._lib import NULL, ZERO, Error, ffi, lib, text, word
 
 # Fields that are given otherwise than C has them: (structure, field) -> function(structure pointer, value, keep).
 SPECIAL: dict = {}
@@ -60,7 +60,7 @@ def number(name, key, value):
         return value
     row = lib.weft_field_find(getattr(lib, TABLES[name])(), text(key)) if name in TABLES else NULL
     takes_zero = row.kind == lib.WEFT_FIELD_NUMBER if row != NULL else "WEFT_ZERO" in FIELDS.get(name, {}).get(key, "")
-    return -1e-300 if takes_zero else value
+    return ZERO if takes_zero else value
 
 
 def at_most(key, values, kind):

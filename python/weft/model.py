@@ -4,23 +4,14 @@ import operator
 from typing import Sequence, Tuple, Union
 
 from . import _ops
-from ._build import BATCH, _build, _numbers, failed, place
+from ._build import _build, _numbers, failed, place
 from ._handles import Handle
-from ._lib import NULL, Error, call, check, ffi, lib, make, string, taken, text, word
+from ._lib import NULL, Error, call, dtype_word, ffi, lib, make, string, taken, text, word
 from ._structs import structure
 
 Init = Union[str, Tuple]  # initial values: "zeros", ("normal", 0, 0.02)
 Numbers = Union[int, Sequence[Union[int, str]], None]  # a shape, in which "batch" is the batch, or axes
 DType = object  # "f32", numpy.float32, torch.float32
-
-_DTYPES: dict = {}  # number -> word
-
-
-def dtype_word(number):
-    if not _DTYPES:
-        _DTYPES.update({n: string(lib.weft_dtype_name(n)) for n in range(lib.WEFT_DTYPES)})
-    return _DTYPES[number]
-
 
 class Value(_ops.OfValues):
     """The result of an op in a graph. Every op and layer is a method: x.relu(), x.linear(10, "fc"). Operators take numbers, too."""

@@ -1,11 +1,11 @@
 """Ops and optimizers of a program, as Python functions (weft/op.h, weft/train.h)."""
 import types
 
-from ._arrays import numpy_dtype
+from ._arrays import memory_of_c
 from ._build import _call, _Held, _values, failed, place
 from ._handles import Borrowed, Handle
-from ._lib import NULL, Error, call, callback, ffi, lib, make, text, word
-from .model import Graph, Model, Value, dtype_word
+from ._lib import NULL, Error, call, callback, dtype_word, ffi, lib, make, text, word
+from .model import Graph, Model, Value
 
 
 def _borrowed(pointer, graphs):
@@ -81,18 +81,6 @@ def _numbers(run, reals, integers):
     return {n: run.reals[i] for i, n in enumerate(reals)} | {n: run.integers[i] for i, n in enumerate(integers)}
 
 
-def _array(tensor, writeable):
-    import numpy
-    shape = tuple(tensor.type.shape[0:tensor.type.ndim])
-    dtype = numpy_dtype(dtype_word(tensor.type.dtype))
-    count = 1
-    for n in shape:
-        count *= n
-    array = numpy.frombuffer(ffi.buffer(tensor.data, count * dtype.itemsize), dtype).reshape(shape)
-    array.flags.writeable = writeable
-    return array
-
-
 def _saying(result):
     """`failed` of a callback whose structure has a place for a sentence: it returns `result`."""
     def failed(said, arguments):
@@ -125,8 +113,8 @@ class OpSet(Handle):
         made, keep = ffi.new("weft_op_definition *"), [text(n) for n in (name, *reals, *integers)]
 
         def runs(run):
-            into = tuple(_array(run.results[i], True) for i in range(results))  # a tuple: a result is filled, not replaced
-            if kernel([_array(run.operands[i], False) for i in range(operands)], into, **_numbers(run, reals, integers)) is not None:
+            into = tuple(memory_of_c(run.results[i].data, run.results[i].type, True) for i in range(results))  # a tuple: a result is filled, not replaced
+            if kernel([memory_of_c(run.operands[i].data, run.operands[i].type, False) for i in range(operands)], into, **_numbers(run, reals, integers)) is not None:
                 raise Error("argument", f"{name}: its kernel returns something: it fills results[0][...] instead")
             return 0
 

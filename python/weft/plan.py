@@ -1,7 +1,6 @@
 """Plans: what will run, and the memory it takes, before anything runs."""
 import json
 
-from ._fields import FIELDS
 from ._handles import Handle
 from ._lib import NULL, call, ffi, lib, make, string, taken, text
 from ._structs import fields_of, structure

@@ -1,10 +1,9 @@
 """Stores hold a model's values, sessions run a plan's graphs on them."""
 from ._arrays import as_array, fits, numpy_dtype, stored
 from ._handles import Handle
-from ._lib import NULL, Error, call, ffi, lib, make, string, taken, text
+from ._lib import NULL, Error, call, dtype_word, ffi, lib, make, string, taken, text
 from ._structs import near
 from .comm import interruptible
-from .model import dtype_word
 
 
 class Store(Handle):

@@ -13,8 +13,8 @@ import operator
 
 from . import _build, torch_images, torch_index, torch_norms, torch_ops, torch_pointwise, torch_products, torch_shapes  # noqa: F401 (they fill the table)
 from ._build import BATCH
-from ._lib import Error, text, word
-from .model import Model, _init
+from ._lib import Error, text
+from .model import Model
 from .torch_ops import name_of_dtype
 
 __all__ = ("from_torch", "to_torch", "module_of")
@@ -206,7 +206,7 @@ def _joined(model):
 
 
 def _steps_of(store):
-    from ._lib import lib, string, ffi
+    from ._lib import lib
     steps = getattr(lib, "weft_store_steps", None)
     if steps is None:
         return 0
@@ -366,7 +366,7 @@ class _Builder:
             init = ("zeros",) if path in self.joined.made or not dtype.is_floating_point else _init_like(stored.tensor)
             with self.within(tuple(scope)):
                 if stored.is_state:
-                    stored.value = self.state(name, stored.tensor.shape, "f32" if dtype.is_floating_point else "i64", init)
+                    stored.value = self.graph.state(name, stored.tensor.shape, init, "f32" if dtype.is_floating_point else "i64")
                 else:
                     stored.value = self.graph.parameter(name, stored.tensor.shape, init)
             stored.held = stored.value
@@ -385,9 +385,6 @@ class _Builder:
             raise Error("name", f"from_torch: the module's {path.replace('/', '.')} is {other.replace('/', '.')} in another graph of the model, so the two would "
                         "be different parameters: give both graphs a module in which it has one name, such as a module that holds the network as an attribute")
         self.model._begin[path] = tensor
-
-    def state(self, name, shape, dtype, init):
-        return _build._build("weft_state_in", self.graph, text(name), word("weft_dtype", dtype), *_build._numbers(list(shape)), _init(init))
 
     def length(self, n, call):
         """A length of an axis for a builder: the batch is WEFT_BATCH."""

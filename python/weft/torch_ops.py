@@ -6,10 +6,9 @@ A function gets the call and the node's arguments, in which nodes are values of 
 before (a mask, positions) is made a constant first, unless the op is marked `raw`. An op that has no function is
 decomposed by PyTorch's own rules, and its parts are looked up here.
 """
-import math
 
 from . import _ops
-from ._lib import Error
+from ._lib import DTYPES, Error
 from .model import Value
 
 OPS = {}       # "aten.add.Tensor" -> function(call, ...)
@@ -17,8 +16,6 @@ RAW = set()    # those that get tensors of PyTorch as they are
 RANDOM = ("aten.rand", "aten.bernoulli", "aten.normal", "aten.uniform", "aten.native_dropout", "aten.dropout", "aten.multinomial", "aten.exponential", "aten.poisson",
           "aten.randperm", "aten.empty")
 
-_DTYPES = {"torch.float32": "f32", "torch.float64": "f64", "torch.bfloat16": "bf16", "torch.float16": "f16", "torch.int64": "i64", "torch.int32": "i32",
-           "torch.uint8": "u8", "torch.bool": "bool", "torch.int8": "i8", "torch.uint16": "u16", "torch.uint32": "u32"}
 FLOATS = ("f32", "f64", "bf16", "f16")
 
 
@@ -40,10 +37,7 @@ def weft_op(name):
 
 def name_of_dtype(dtype):
     """Weft's word for a type of PyTorch, or None."""
-    from .model import dtype_word
-    from ._lib import lib
-    found = _DTYPES.get(str(dtype))
-    return found if found in [dtype_word(n) for n in range(lib.WEFT_DTYPES)] else None
+    return DTYPES.get(str(dtype).removeprefix("torch."))
 
 
 class Written:

@@ -2,13 +2,12 @@
 import sys
 import types
 
-from ._arrays import as_array, numpy_dtype
+from ._arrays import as_array, memory_of_c, numpy_dtype
 from ._fields import FIELDS, FUNCTIONS
 from ._handles import Borrowed, Handle
-from ._lib import NULL, Error, call, callback, failing, ffi, lib, make, string, text, word
+from ._lib import NULL, Error, call, callback, dtype_word, failing, ffi, lib, make, string, text, word
 from ._structs import SPECIAL, fields_of, near, structure
 from .comm import interruptible
-from .model import dtype_word
 from .plan import Plan
 from .session import Session, Store
 
@@ -371,17 +370,7 @@ class Evaluator:
 
 
 def _views(reads, views):
-    import numpy
-    found = {}
-    for i, name in enumerate(reads):
-        dtype, shape = numpy_dtype(dtype_word(views[i].dtype)), tuple(views[i].shape[0:views[i].ndim])
-        count = 1
-        for n in shape:
-            count *= n
-        array = numpy.frombuffer(ffi.buffer(views[i].data, count * dtype.itemsize), dtype).reshape(shape)
-        array.flags.writeable = False
-        found[name] = array
-    return found
+    return {name: memory_of_c(views[i].data, views[i], False) for i, name in enumerate(reads)}
 
 
 def _evaluator(made, evaluator, keep):

@@ -35,10 +35,8 @@ def graphtool():
 
 
 def draw(model, view, graph=None, options=None, depth=None, max_nodes=None):
-    given = {"graph": graph, **{OPTIONS[k]: v for k, v in (options or {}).items() if k in OPTIONS and v is not None}}
-    given |= {"view": view, "depth": depth, "max-nodes": max_nodes, "type": "svg"}
-    if graph:
-        given["graph"] = graph
+    given = {OPTIONS[k]: v for k, v in (options or {}).items() if k in OPTIONS}
+    given |= {"view": view, "depth": depth, "max-nodes": max_nodes, "type": "svg"} | ({"graph": graph} if graph else {})
     with tempfile.TemporaryDirectory() as folder:
         binary, picture = os.path.join(folder, "model.bin"), os.path.join(folder, "picture.svg")
         model.save(binary)

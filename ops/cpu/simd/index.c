@@ -190,8 +190,10 @@ static weft_status begin(job *j, const kernel_call *c) {
     return status;
 }
 
-/* PUT is = or +=. */
-#define SCATTER(name, type, PUT)                                                                             \
+/* OF(a, b) is what becomes of the element a at a place and the element b that ids send there. */
+#define NEWER(a, b) (b)
+#define SUM(a, b)   ((a) + (b))
+#define JOIN(name, type, OF)                                                                                 \
     static void name(const job *j, const strip *p) {                                                         \
         type *y = (type *)j->memory[OTHER] + p->at[OTHER];                                                   \
         const axis *by = &j->columns;                                                                        \
@@ -199,20 +201,22 @@ static weft_status begin(job *j, const kernel_call *c) {
             int64_t ids = p->at[IDS] + k * j->along.stride[IDS];                                             \
             const type *from =                                                                               \
                 (const type *)j->memory[SOURCE] + p->at[SOURCE] + k * j->along.stride[SOURCE];               \
-            for (int64_t i = 0; i < p->columns; i++)                                                         \
-                y[i * by->stride[OTHER] + id_at(&j->c->in[1], ids + i * by->stride[IDS]) * j->step] PUT      \
-                    from[i * by->stride[SOURCE]];                                                            \
+            for (int64_t i = 0; i < p->columns; i++) {                                                       \
+                type *to =                                                                                   \
+                    y + i * by->stride[OTHER] + id_at(&j->c->in[1], ids + i * by->stride[IDS]) * j->step;    \
+                *to = (type)OF(*to, from[i * by->stride[SOURCE]]);                                           \
+            }                                                                                                \
         }                                                                                                    \
     }
-SCATTER(scatter_1, uint8_t, =)
-SCATTER(scatter_2, uint16_t, =)
-SCATTER(scatter_4, uint32_t, =)
-SCATTER(scatter_8, uint64_t, =)
-SCATTER(add_f32, float, +=)
+JOIN(scatter_1, uint8_t, NEWER)
+JOIN(scatter_2, uint16_t, NEWER)
+JOIN(scatter_4, uint32_t, NEWER)
+JOIN(scatter_8, uint64_t, NEWER)
+JOIN(add_f32, float, SUM)
 /* unsigned, so that sums wrap around */
-SCATTER(add_i64, uint64_t, +=)
-SCATTER(add_i32, uint32_t, +=)
-SCATTER(add_u8, uint8_t, +=)
+JOIN(add_i64, uint64_t, SUM)
+JOIN(add_i32, uint32_t, SUM)
+JOIN(add_u8, uint8_t, SUM)
 
 static weft_status scatter_run(void *state, const kernel_call *c) {
     job j;
@@ -239,21 +243,6 @@ static const char *reduce_declines(const weft_node *n, const kernel_env *env) {
 #define LARGER(a, b)  ((b) > (a) || (b) != (b) ? (b) : (a)) /* a NaN stays: nothing is above it */
 #define SMALLER(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
 #define PRODUCT(a, b) ((a) * (b))
-#define JOIN(name, type, OF)                                                                                 \
-    static void name(const job *j, const strip *p) {                                                         \
-        type *y = (type *)j->memory[OTHER] + p->at[OTHER];                                                   \
-        const axis *by = &j->columns;                                                                        \
-        for (int64_t k = 0; k < j->along.length; k++) {                                                      \
-            int64_t ids = p->at[IDS] + k * j->along.stride[IDS];                                             \
-            const type *from =                                                                               \
-                (const type *)j->memory[SOURCE] + p->at[SOURCE] + k * j->along.stride[SOURCE];               \
-            for (int64_t i = 0; i < p->columns; i++) {                                                       \
-                type *to =                                                                                   \
-                    y + i * by->stride[OTHER] + id_at(&j->c->in[1], ids + i * by->stride[IDS]) * j->step;    \
-                *to = (type)OF(*to, from[i * by->stride[SOURCE]]);                                           \
-            }                                                                                                \
-        }                                                                                                    \
-    }
 /* Products are of unsigned, so that they wrap around; u8's product is of ints, which it fits. */
 JOIN(prod_f32, float, PRODUCT)
 JOIN(prod_i64, uint64_t, PRODUCT)
