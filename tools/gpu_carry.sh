@@ -13,8 +13,10 @@ cd "$(dirname "$0")/.."
 triplet=$(gcc -dumpmachine)
 lib=usr/lib/$triplet
 limit_mib=50
-packages=(libdnnl-dev libprotobuf-c-dev libjansson-dev libsodium-dev zlib1g-dev libxxhash-dev libpng-dev libgraphviz-dev libcunit1-dev)
-libraries=(dnnl protobuf-c jansson sodium z xxhash png png16 cgraph gvc cdt pathplan xdot cunit)
+# All that setup.sh installs for compiling, and what such a package stands for (libjpeg-dev: libjpeg62-turbo-dev); Open MPI's is
+# taken apart below.
+mapfile -t packages < <(tools/scripts/setup.sh --list | awk -F'`' '{print $4}' | grep -oE '(lib[a-z0-9-]+|zlib1g)-dev' | grep -v openmpi)
+mapfile -t -O "${#packages[@]}" packages < <(dpkg-query -W -f='${Depends}\n' "${packages[@]}" 2>/dev/null | grep -oE 'libjpeg[a-z0-9-]+-dev')
 programs=(protoc-c pkgconf opal_wrapper orterun orted)
 runtime='^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|gcc_s|stdc\+\+|gomp))\.so\.'
 
@@ -80,6 +82,17 @@ take_mpi() {
     done
 }
 
+# What a program that was built here needs must be in it: a library that setup.sh does not name is noticed here, not on the GPU.
+check_programs() {
+    local program path
+    for program in build/{release,gpu}/graphtool; do
+        [[ -x $program ]] || continue
+        while read -r path; do
+            [[ -e $stage/$lib/${path##*/} ]] || die "$program needs ${path##*/}, which is in none of the packages of tools/scripts/setup.sh"
+        done < <(needed "$program" | grep -v openmpi)
+    done
+}
+
 # ---- all of it
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -88,7 +101,8 @@ for package in "${packages[@]}" libopenmpi-dev openmpi-bin graphviz protobuf-c-c
 done
 mkdir -p "$stage/$lib" "$stage/usr/bin" .gpu_carry
 take_development
-for name in "${libraries[@]}"; do take_link "/$lib/lib$name.so" "$stage/$lib/lib$name.so"; done
+for package in "${packages[@]}"; do dpkg -L "$package"; done | grep -E "^/$lib/[^/]*\.so\$" |
+    while read -r path; do take_link "$path" "$stage$path"; done
 for name in "${programs[@]}"; do
     cp -L "/usr/bin/$name" "$stage/usr/bin/"
     take_libraries "/usr/bin/$name"
@@ -98,6 +112,7 @@ ln -s opal_wrapper "$stage/usr/bin/mpicc"
 ln -s orterun "$stage/usr/bin/mpirun"
 take_mpi
 take_graphviz
+check_programs
 dpkg-query -W "${packages[@]}" libopenmpi-dev >"$stage/packages.txt"
 tar -C "$stage" --owner=0 --group=0 -c . | gzip -9 >.gpu_carry/prefix.tar.gz
 

@@ -168,8 +168,8 @@ def compare(kind, verdict, truth, own, ours, least=0.0):
     verdict.errors[kind] = (worst, worst_own)
 
 
-def judge(row, cached=None):
-    """The verdict on a row. `cached(row, make)` keeps exported programs."""
+def judge(row, cached=None, device="cpu"):
+    """The verdict on a row: Weft runs on `device`, PyTorch on the CPU. `cached(row, make)` keeps exported programs."""
     begin, verdict = time.time(), Verdict(row.name)
     warnings.simplefilter("ignore")
     step = Step(torch_models.make(row)).train()
@@ -179,7 +179,7 @@ def judge(row, cached=None):
         verdict.status = "refused"
         model = weft.Model("judged")
         graph = model_graph(model, program, step)
-        plan = model.compile(manual=True)
+        plan = model.compile(manual=True, device=device)
         plan.verify()
     except weft.Error as why:
         verdict.why, verdict.seconds = str(why), time.time() - begin

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """torch_nightly.py - judges rows of torch_models.py, and prints the table of docs/pytorch.md.
 
-    torch_nightly.py judge N RESULTS      judges row N (from 1); adds a line of JSON to the file RESULTS
-    torch_nightly.py table RESULTS        the table, from the last line of each row
+    torch_nightly.py judge N RESULTS [DEVICE]   judges row N (from 1) on cpu or cuda; adds a line of JSON to the file RESULTS
+    torch_nightly.py table RESULTS              the table, from the last line of each row
 Status of judge: 0 the row converts, or is refused by name as EXPECTED says; 1 it does not; 77 a library is not here.
 """
 import dataclasses
@@ -16,7 +16,7 @@ import torch_models
 EXPECTED = {"retinanet_resnet50_fpn": "not exported", "detr": "not exported", "wav2vec2": "not exported", "InPlaceByMask": "refused"}
 
 
-def judge(number, results):
+def judge(number, results, device):
     row = torch_models.ROWS[number - 1]
     missing = torch_models.missing([row])
     if missing:
@@ -25,7 +25,7 @@ def judge(number, results):
     import torch
     import torch_judge
     torch.set_num_threads(1)
-    verdict = torch_judge.judge(row)
+    verdict = torch_judge.judge(row, device=device)
     with open(results, "a") as file:
         file.write(json.dumps({"row": number, **dataclasses.asdict(verdict)}) + "\n")
     print(f"{row.name}: {verdict.status} {verdict.errors} {verdict.why}", *verdict.beyond[:5], sep="\n    ")
@@ -64,8 +64,8 @@ def table(results):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4 and sys.argv[1] == "judge":
-        sys.exit(judge(int(sys.argv[2]), sys.argv[3]))
+    if len(sys.argv) in (4, 5) and sys.argv[1] == "judge":
+        sys.exit(judge(int(sys.argv[2]), sys.argv[3], sys.argv[4] if sys.argv[4:] else "cpu"))
     if len(sys.argv) == 3 and sys.argv[1] == "table":
         sys.exit(table(sys.argv[2]))
     sys.exit(__doc__)
