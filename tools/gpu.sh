@@ -16,10 +16,10 @@ source tools/gpu_env.sh
 parts='
 # part     seconds default
 build          140 yes
-tests           95 yes
-losses          60 yes
+tests          120 yes
+losses          50 yes
 calibrate       40 yes
-bench          140 yes
+bench          125 yes
 profile         45 yes
 sanitizer      300 no
 '
