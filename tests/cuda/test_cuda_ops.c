@@ -36,8 +36,8 @@ static void check(weft_node *n, const char *what, const tensor *data) {
     if (kernels_check_on(n, what, data, &the_gpu->env, gpu_run)) has_run[index_of(n->op)] = true;
 }
 
-/* A kernel is compiled for each layout and size of a pointwise op. NVRTC needs 60 ms for one, the emulated GPU
- * more. All: `tools/nightly.sh gpu_ops`, and tools/gpu.sh where it has the time. */
+/* A kernel is compiled for each layout and size of a pointwise op. NVRTC needs 60 ms for one, the emulated
+ * GPU more. All: `tools/nightly.sh gpu_ops`, and tools/gpu.sh where it has the time. */
 static bool is_drawn(void) {
     return !getenv("WEFT_TEST_ALL");
 }
