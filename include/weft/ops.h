@@ -50,16 +50,25 @@ WEFT_API weft_value *weft_hardswish(weft_value *x);   /**< x * min(max(x + 3, 0)
 WEFT_API weft_value *weft_hardsigmoid(weft_value *x); /**< min(max(x + 3, 0), 6) / 6 */
 /** x, but at least min and at most max. PyTorch's defaults are -1 and 1. */
 WEFT_API weft_value *weft_hardtanh(weft_value *x, double min, double max);
-WEFT_API weft_value *weft_relu6(weft_value *x);       /**< min(max(x, 0), 6) */
-WEFT_API weft_value *weft_softsign(weft_value *x);    /**< x / (1 + |x|) */
-WEFT_API weft_value *weft_logsigmoid(weft_value *x);  /**< log(sigmoid(x)) */
-WEFT_API weft_value *weft_erf(weft_value *x);         /**< The error function. */
-WEFT_API weft_value *weft_sin(weft_value *x);         /**< The sine of x in radians. */
-WEFT_API weft_value *weft_cos(weft_value *x);         /**< The cosine of x in radians. */
-WEFT_API weft_value *weft_tan(weft_value *x);         /**< The tangent of x in radians. */
-WEFT_API weft_value *weft_asin(weft_value *x);        /**< The inverse sine, in [-pi/2, pi/2]. */
-WEFT_API weft_value *weft_acos(weft_value *x);        /**< The inverse cosine, in [0, pi]. */
-WEFT_API weft_value *weft_atan(weft_value *x);        /**< The inverse tangent, in (-pi/2, pi/2). */
+WEFT_API weft_value *weft_relu6(weft_value *x);      /**< min(max(x, 0), 6) */
+WEFT_API weft_value *weft_softsign(weft_value *x);   /**< x / (1 + |x|) */
+WEFT_API weft_value *weft_logsigmoid(weft_value *x); /**< log(sigmoid(x)) */
+WEFT_API weft_value *weft_expm1(weft_value *x);      /**< e^x - 1, with all digits near 0. */
+WEFT_API weft_value *weft_log1p(weft_value *x);      /**< log(1 + x), with all digits near 0. */
+WEFT_API weft_value *weft_erf(weft_value *x);        /**< The error function. */
+WEFT_API weft_value *weft_sin(weft_value *x);        /**< The sine of x in radians. */
+WEFT_API weft_value *weft_cos(weft_value *x);        /**< The cosine of x in radians. */
+WEFT_API weft_value *weft_tan(weft_value *x);        /**< The tangent of x in radians. */
+WEFT_API weft_value *weft_asin(weft_value *x);       /**< The inverse sine, in [-pi/2, pi/2]. */
+WEFT_API weft_value *weft_acos(weft_value *x);       /**< The inverse cosine, in [0, pi]. */
+WEFT_API weft_value *weft_atan(weft_value *x);       /**< The inverse tangent, in (-pi/2, pi/2). */
+WEFT_API weft_value *weft_sinh(weft_value *x);       /**< The hyperbolic sine. */
+WEFT_API weft_value *weft_cosh(weft_value *x);       /**< The hyperbolic cosine. */
+WEFT_API weft_value *weft_asinh(weft_value *x);      /**< The inverse hyperbolic sine. */
+WEFT_API weft_value *
+weft_acosh(weft_value *x); /**< The inverse hyperbolic cosine, at least 0; NaN below 1. */
+WEFT_API weft_value *
+weft_atanh(weft_value *x); /**< The inverse hyperbolic tangent; NaN outside of [-1, 1]. */
 WEFT_API weft_value *weft_floor(weft_value *x);       /**< The largest integer not above x. */
 WEFT_API weft_value *weft_ceil(weft_value *x);        /**< The smallest integer not below x. */
 WEFT_API weft_value *weft_round(weft_value *x);       /**< The nearest integer, halves to the even one. */
@@ -82,11 +91,13 @@ WEFT_API weft_value *weft_stop_gradient(weft_value *x);
  * The type is floating point; all but div, pow and those that say "any type" take i32 and i64, too: results
  * wrap around, and an element of b that is 0 in a quotient or remainder fails the run (WEFT_DATA).
  * @{ */
-WEFT_API weft_value *weft_add(weft_value *a, weft_value *b);     /**< a + b */
-WEFT_API weft_value *weft_sub(weft_value *a, weft_value *b);     /**< a - b */
-WEFT_API weft_value *weft_mul(weft_value *a, weft_value *b);     /**< a * b, element by element */
-WEFT_API weft_value *weft_div(weft_value *a, weft_value *b);     /**< a / b */
-WEFT_API weft_value *weft_pow(weft_value *a, weft_value *b);     /**< a to the power b */
+WEFT_API weft_value *weft_add(weft_value *a, weft_value *b); /**< a + b */
+WEFT_API weft_value *weft_sub(weft_value *a, weft_value *b); /**< a - b */
+WEFT_API weft_value *weft_mul(weft_value *a, weft_value *b); /**< a * b, element by element */
+WEFT_API weft_value *weft_div(weft_value *a, weft_value *b); /**< a / b */
+WEFT_API weft_value *weft_pow(weft_value *a, weft_value *b); /**< a to the power b */
+WEFT_API weft_value *
+weft_atan2(weft_value *a, weft_value *b); /**< The angle of the point (b, a) in radians, in [-pi, pi]. */
 WEFT_API weft_value *weft_maximum(weft_value *a, weft_value *b); /**< The larger of a and b. */
 WEFT_API weft_value *weft_minimum(weft_value *a, weft_value *b); /**< The smaller of a and b. */
 WEFT_API weft_value *weft_equal(weft_value *a, weft_value *b);   /**< a == b as bool; operands of any type. */

@@ -82,6 +82,10 @@ static const op_sample positive_samples[] = {{"f32[2,3]", .out = "f32[2,3]", .lo
                                              {"f32[2,5,4,3]", .low = 0.3, .high = 3},
                                              {"i32[3]", .error = "must be floating point"},
                                              {0}};
+static const op_sample below_one_samples[] = {{"f32[2,3]", .low = -0.9, .high = 0.9, .out = "f32[2,3]"},
+                                              {"f32[2,5,4,3]", .low = -0.9, .high = 0.9},
+                                              {"i32[3]", .error = "must be floating point"},
+                                              {0}};
 static const op_sample binary_samples[] = {{"f32[2,3], f32[3]", .out = "f32[2,3]"},
                                            {"f32[2,1,4], f32[3,1]", .out = "f32[2,3,4]"},
                                            {"f32[4], f32[3]", .error = "do not broadcast"},

@@ -41,6 +41,15 @@ GRADIENT(erf) {
     din[0] = weft_mul(dout[0], weft_scale(density, 1.1283791670955126)); /* 2 / sqrt(pi) */
 }
 
+/* dx = dy (y + 1) */
+GRADIENT(expm1) {
+    din[0] = weft_mul(dout[0], weft_offset(&n->out[0], 1));
+}
+
+GRADIENT(log1p) {
+    din[0] = weft_div(dout[0], weft_offset(n->in[0], 1));
+}
+
 /* da = dy b a^(b-1), 0 where b is 0; db = dy y log a, 0 where a is 0 and b is at least 0, as PyTorch's. */
 GRADIENT(pow) {
     weft_value *a = n->in[0], *b = n->in[1], *y = &n->out[0];
@@ -76,5 +85,9 @@ FUNCTION_OP(reciprocal, OP_FROM_RESULT, 1 / x[0], "1 / x", "torch.reciprocal", P
             reciprocal_samples)
 FUNCTION_OP(exp, OP_FROM_RESULT, exp(x[0]), "e^x", "torch.exp", PRECISION_F32, unary_samples)
 FUNCTION_OP(log, 0, log(x[0]), "natural logarithm", "torch.log", PRECISION_F32, positive_samples)
+FUNCTION_OP(expm1, OP_FROM_RESULT, expm1(x[0]), "e^x - 1, exact near 0", "torch.expm1", PRECISION_F32,
+            unary_samples)
+FUNCTION_OP(log1p, 0, log1p(x[0]), "log(1 + x), exact near 0", "torch.log1p", PRECISION_F32,
+            below_one_samples)
 FUNCTION_OP(erf, 0, erf(x[0]), "the error function", "torch.erf", PRECISION_FOLLOWS, unary_samples)
 BROADCAST_OP(pow, OP_FROM_RESULT, pow(x[0], x[1]), "a^b", PRECISION_F32, quotient_samples)

@@ -11,7 +11,7 @@ from .torch_shapes import expand
 
 UNARY = {n: getattr(_ops, n) for n in (
     "neg", "abs", "square", "sqrt", "rsqrt", "reciprocal", "exp", "log", "tanh", "sigmoid", "relu", "silu", "mish", "selu", "hardswish", "hardsigmoid", "relu6", "erf", "sin",
-    "cos", "tan", "asin", "acos", "atan", "floor", "ceil", "trunc", "sign")}
+    "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "expm1", "log1p", "floor", "ceil", "trunc", "sign")}
 UNARY.update({"sgn": _ops.sign, "log_sigmoid": _ops.logsigmoid, "positive": lambda x: x, "negative": _ops.neg, "absolute": _ops.abs})
 
 
@@ -26,10 +26,8 @@ def _unary(function):
 for _name, _function in UNARY.items():
     op(_name + ".default")(_unary(_function))
 
-# By f64, where 1 + x would lose what is small.
-BY_F64 = {"log1p": lambda x: (x + 1).log(), "expm1": lambda x: x.exp() - 1, "log2": lambda x: x.log() * (1 / math.log(2)), "log10": lambda x: x.log() * (1 / math.log(10)),
-          "exp2": lambda x: (x * math.log(2)).exp(), "sinh": lambda x: (x.exp() - (-x).exp()) * 0.5, "cosh": lambda x: (x.exp() + (-x).exp()) * 0.5,
-          "asinh": lambda x: (x + (x * x + 1).sqrt()).log(), "acosh": lambda x: (x + (x * x - 1).sqrt()).log(), "atanh": lambda x: ((x + 1) / (1 - x)).log() * 0.5,
+# By f64, where f32 would round twice or cancel.
+BY_F64 = {"log2": lambda x: x.log() * (1 / math.log(2)), "log10": lambda x: x.log() * (1 / math.log(10)), "exp2": lambda x: (x * math.log(2)).exp(),
           "erfc": lambda x: 1 - x.erf()}
 
 
@@ -272,7 +270,7 @@ def floor_divide(c, a, b):
     return in_arithmetic(c, _ops.floor_divide, a, b)
 
 
-BINARY = {"maximum.default": _ops.maximum, "minimum.default": _ops.minimum, "fmod.Tensor": _ops.fmod, "fmod.Scalar": _ops.fmod, "remainder.Tensor": _ops.remainder,
+BINARY = {"atan2.default": _ops.atan2, "maximum.default": _ops.maximum, "minimum.default": _ops.minimum, "fmod.Tensor": _ops.fmod, "fmod.Scalar": _ops.fmod, "remainder.Tensor": _ops.remainder,
           "remainder.Scalar": _ops.remainder, "remainder.Scalar_Tensor": _ops.remainder}
 for _name, _function in BINARY.items():
     op(_name)(lambda c, a, b, function=_function: in_arithmetic(c, function, a, b))

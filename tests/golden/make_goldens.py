@@ -660,14 +660,14 @@ UNARY = {
     "clamp": lambda x: torch.clamp(x, -1, 0.5), "softplus": lambda x: F.softplus(x, 2, 20),
     "silu": F.silu, "mish": F.mish, "elu": lambda x: F.elu(x, 1.5), "selu": F.selu, "hardswish": F.hardswish,
     "hardsigmoid": F.hardsigmoid, "softsign": F.softsign, "logsigmoid": F.logsigmoid, "erf": torch.erf, "sin": torch.sin,
-    "cos": torch.cos, "tan": torch.tan, "asin": torch.asin, "acos": torch.acos, "atan": torch.atan, "floor": torch.floor,
+    "cos": torch.cos, "tan": torch.tan, "asin": torch.asin, "acos": torch.acos, "atan": torch.atan, "sinh": torch.sinh, "cosh": torch.cosh, "asinh": torch.asinh, "acosh": torch.acosh, "atanh": torch.atanh, "expm1": torch.expm1, "log1p": torch.log1p, "floor": torch.floor,
     "ceil": torch.ceil, "round": torch.round, "trunc": torch.trunc, "sign": torch.sign,
     "isnan": lambda x: torch.isnan(x).byte(), "isinf": lambda x: torch.isinf(x).byte(),
     "logical_not": lambda x: torch.logical_not(x).byte(),
     "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
 }
 BINARY = {
-    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow,
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "atan2": torch.atan2,
     "maximum": torch.maximum, "minimum": torch.minimum,
     "equal": lambda a, b: (a == b).byte(), "greater": lambda a, b: (a > b).byte(),
     "not_equal": lambda a, b: (a != b).byte(), "greater_equal": lambda a, b: (a >= b).byte(),

@@ -140,12 +140,12 @@ def maps(*names):
 
 # ---- pointwise ----
 
-for op_name in """abs acos asin atan ceil cos erf exp floor isinf isnan log logical_not neg reciprocal round rsqrt sigmoid sign
+for op_name in """abs acos acosh asin asinh atan atanh cosh expm1 log1p sinh ceil cos erf exp floor isinf isnan log logical_not neg reciprocal round rsqrt sigmoid sign
         sin sqrt square tan tanh trunc nn.functional.hardsigmoid nn.functional.hardswish nn.functional.logsigmoid nn.functional.mish
         bitwise_not nn.functional.relu nn.functional.relu6 nn.functional.selu nn.functional.silu nn.functional.softsign""".split():
     MAP[op_name] = lambda c, x, inplace=False, _f=op_name.split(".")[-1]: f"weft_{_f}({c(x)})"
 
-for op_name, weft in {"div.no_rounding_mode": "div", "true_divide": "div", "mul": "mul", "pow": "pow", "fmod": "fmod",
+for op_name, weft in {"div.no_rounding_mode": "div", "true_divide": "div", "mul": "mul", "pow": "pow", "atan2": "atan2", "fmod": "fmod",
                       "remainder": "remainder", "floor_divide": "floor_divide", "maximum": "maximum", "minimum": "minimum", "max.binary": "maximum",
                       "min.binary": "minimum", "clamp_min": "maximum", "clamp_max": "minimum", "eq": "equal",
                       "ne": "not_equal", "gt": "greater", "ge": "greater_equal", "lt": "less", "le": "less_equal",

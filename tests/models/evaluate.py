@@ -326,9 +326,9 @@ COMPUTE = {
     "silu": lambda x, i, r: F.silu(x[0]), "mish": lambda x, i, r: F.mish(x[0]), "elu": lambda x, i, r: F.elu(x[0], r[0]),
     "hardswish": lambda x, i, r: F.hardswish(x[0]),
     **{n: (lambda f: lambda x, i, r: f(x[0]))(getattr(torch, n)) for n in
-       "erf sin cos tan asin acos atan floor ceil round trunc sign isnan isinf logical_not bitwise_not".split()},
+       "erf sin cos tan asin acos atan sinh cosh asinh acosh atanh expm1 log1p floor ceil round trunc sign isnan isinf logical_not bitwise_not".split()},
     **{n: (lambda f: lambda x, i, r: f(x[0], x[1]))(getattr(torch, n)) for n in
-       "fmod remainder floor_divide logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()},
+       "atan2 fmod remainder floor_divide logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()},
     "trunc_divide": lambda x, i, r: torch.div(x[0], x[1], rounding_mode="trunc"),
     "bincount": lambda x, i, r: torch.bincount(x[0].flatten(), minlength=i[0]),
     "not_equal": lambda x, i, r: x[0] != x[1], "greater_equal": lambda x, i, r: x[0] >= x[1],

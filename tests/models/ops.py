@@ -30,6 +30,14 @@ def unary(name, positive=False, most=30.0, r=None, grow=None):
     return draw
 
 
+def above_one(name):
+    def draw(g, at):
+        x = at(0, g.shape(at.ndim(0, 0, 4)), positive=True)
+        x = g.node("offset", [x], r=[1.25], shape=x.shape, mag=x.mag + 1.25)
+        return g.node(name, [x], shape=x.shape, mag=x.mag)
+    return draw
+
+
 def binary(name, positive=(False, False), most=30.0, mag=lambda a, b: a * b):
     def draw(g, at):
         shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4)))
@@ -1158,7 +1166,10 @@ TABLE = {op.name: op for op in [
     *(Op(n, unary(n), blind="x") for n in "floor ceil round trunc sign".split()),
     Op("elu", unary("elu", r=lambda g: [g.pick([1, 0.5, 2])], grow=lambda m: m + 2)),
     Op("tan", unary("tan", most=1.2, grow=lambda m: 3)),
-    *(Op(n, unary(n, most=0.9, grow=lambda m: 3)) for n in "asin acos".split()),
+    *(Op(n, unary(n, most=0.9, grow=lambda m: 3)) for n in "asin acos atanh".split()),
+    *(Op(n, unary(n, most=2.5, grow=lambda m: 12)) for n in "sinh cosh expm1".split()),
+    Op("asinh", unary("asinh")), Op("acosh", above_one("acosh")), Op("log1p", unary("log1p", positive=True)),
+    Op("atan2", binary("atan2", (False, True), mag=lambda a, b: 4 * a), "a b"),
     *(Op(n, at_times(binary(n, (False, True), mag=ADD), whole(n, True)), "a b") for n in "fmod remainder".split()),
     *(Op(n, whole(n, True), "a b", blind="a b") for n in "floor_divide trunc_divide".split()),
     *(Op(n, compare(n), "a b", blind="a b") for n in "not_equal greater_equal".split()),
@@ -1238,7 +1249,7 @@ TABLE = {op.name: op for op in [
 ]}
 POINTWISE = set("neg abs square sqrt rsqrt reciprocal exp log tanh sigmoid relu leaky_relu clamp softplus gelu gelu_tanh scale offset "
                 "cast stop_gradient dropout add sub mul div pow maximum minimum equal greater where bce_with_logits "
-                "silu mish elu hardswish erf sin cos tan asin acos atan floor ceil round trunc sign fmod remainder not_equal "
+                "silu mish elu hardswish erf sin cos tan asin acos atan sinh cosh asinh acosh atanh expm1 log1p atan2 floor ceil round trunc sign fmod remainder not_equal "
                 "floor_divide trunc_divide greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift isnan isinf less less_equal hardsigmoid relu6 softsign "
                 "logsigmoid selu prelu hardtanh".split())
 

@@ -42,7 +42,7 @@ static inline float vm_sqrt(float x) {
     return __builtin_sqrtf(x);
 }
 
-/* These run element by element in libm: powers, remainders, angles. */
+/* These run element by element in libm: powers, remainders, angles, hyperbolic functions. */
 static inline float vm_pow(float x, float y) {
     return powf(x, y);
 }
@@ -79,6 +79,30 @@ static inline float vm_acos(float x) {
 
 static inline float vm_atan(float x) {
     return atanf(x);
+}
+
+static inline float vm_sinh(float x) {
+    return sinhf(x);
+}
+
+static inline float vm_cosh(float x) {
+    return coshf(x);
+}
+
+static inline float vm_asinh(float x) {
+    return asinhf(x);
+}
+
+static inline float vm_acosh(float x) {
+    return acoshf(x);
+}
+
+static inline float vm_atanh(float x) {
+    return atanhf(x);
+}
+
+static inline float vm_atan2(float x, float y) {
+    return atan2f(x, y);
 }
 
 /* One instruction each from SSE4.1 on. */
@@ -190,7 +214,7 @@ static inline float vm_tanh(float x) {
     return t < 0.625f ? inner : outer;
 }
 
-/* e^x - 1 for x <= 0, by tanh, which keeps the digits near 0: 2 t / (1 - t) with t = tanh(x / 2). */
+/* e^x - 1 for x <= 1, by tanh, which keeps the digits near 0: 2 t / (1 - t) with t = tanh(x / 2). */
 static inline float vm_expm1(float x) {
     float t = vm_tanh(0.5f * x);
     return 2.0f * t / (1.0f - t);
