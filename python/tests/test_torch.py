@@ -151,6 +151,27 @@ class Graphs(unittest.TestCase):
         weft.to_torch(store, other)
         self.assertTrue(torch.equal(other.out.weight, module.out.weight))
 
+    def test_a_branch_whose_condition_is_known_is_the_one_that_is_taken(self):
+        class Branches(nn.Module):
+            def __init__(self, flag):
+                super().__init__()
+                self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+                self.register_buffer("flag", torch.tensor(flag))
+
+            def forward(self, x):
+                y = torch.cond(self.flag.logical_not(), lambda x: self.first(x).tanh(), lambda x: self.second(x).relu() * 2, (x * 1.5,))
+                return y.square().sum()
+
+        for flag, taken in ((False, "first"), (True, "second")):
+            torch.manual_seed(1)
+            module, x, model = Branches(flag), torch.randn(3, 4), weft.Model("branches")
+            model.from_torch("train", module, (x,), minimize=weft.SGD(0.1))
+            self.assertEqual(sorted(model.parameters()), [f"{taken}/bias", f"{taken}/weight"])
+            module(x).backward()
+            with model.compile(manual=True).store().session() as s:
+                self.assertAlmostEqual(float(s.run("train", x=x)["output"]), float(module(x).detach()), places=5)
+                np.testing.assert_allclose(s.gradient("train", f"{taken}/weight"), getattr(module, taken).weight.grad, rtol=1e-5, atol=1e-6)
+
     def test_stores_begin_with_the_modules_values(self):
         net, model, label = train_and_eval()
         with torch.no_grad():
@@ -213,6 +234,10 @@ class Refused(unittest.TestCase):
     def test_a_branch_by_numbers(self):
         said = self.refused(lambda x: x * 2 if x.sum() > 0 else x, torch.randn(4, 4))
         self.assertIn("a static graph needs shapes that follow from shapes", said)
+
+    def test_a_cond_by_numbers(self):
+        said = self.refused(lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x.sin(), (x,)), torch.randn(4, 4))
+        self.assertRegex(said, rf"cond in inner \(.*{HERE}:\d+\): its condition is computed when the graph runs: compute both branches, and take one")
 
     def test_a_loss_that_is_not_there(self):
         with self.assertRaisesRegex(weft.Error, "let the module return its loss"):

@@ -245,6 +245,7 @@ class _Builder:
         self.constants = {}  # tensors that are in the graph already
         self.uniform = {}    # constants whose elements are one number -> the number
         self.batch = None    # the symbol of the batch
+        self.comes_from = {} # node of a branch that was taken -> the nodes whose value it has
         self.first_names = self._first_names()
 
     def _first_names(self):
@@ -427,6 +428,8 @@ class _Builder:
             return _Counter()
         if call.is_known():
             return call.computed()
+        if call.name == "cond":
+            return self.branch(call)
         if not isinstance(node.meta.get("val"), (torch.Tensor, tuple, list)):
             return node.meta.get("val")  # a length
         if isinstance(node.meta["val"], torch.Tensor) and any(n == 0 for n in node.meta["val"].shape if isinstance(n, int)):
@@ -444,15 +447,32 @@ class _Builder:
         finally:
             _build.at = None
 
+    def branch(self, call):
+        """The branch of torch.cond() that is taken: its condition must be known while the graph is built."""
+        condition, when_true, when_false, operands = call.node.args
+        known = self.argument(condition)
+        if isinstance(known, torch_ops.Value):
+            raise call.refused("its condition is computed when the graph runs", "compute both branches, and take one by torch.where()")
+        inner = _attribute(call.node.graph.owning_module, (when_true if bool(known) else when_false).target)
+        nodes = inner.graph.nodes
+        places = [n for n in nodes if n.op == "placeholder"]
+        self.comes_from.update({place: [o] for place, o in zip(places, operands) if hasattr(o, "all_input_nodes")})
+        self.comes_from[call.node] = next(n for n in nodes if n.op == "output").all_input_nodes
+        return self.run(inner, [self.env[o] if hasattr(o, "all_input_nodes") else o for o in operands])
+
     def inline(self, graph_module, arguments, node):
         """Calls the nodes of a decomposition in the place of the node that it stands for."""
+        for n in graph_module.graph.nodes:
+            if n.op == "call_function":
+                n.meta.update({key: node.meta[key] for key in ("nn_module_stack", "stack_trace") if key in node.meta})
+        return self.run(graph_module, arguments)
+
+    def run(self, graph_module, arguments):
+        """Calls the nodes of a part; returns its results."""
         places = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
         self.env.update(zip(places, arguments))
         for n in graph_module.graph.nodes:
             if n.op == "call_function":
-                for key in ("nn_module_stack", "stack_trace"):
-                    if key in node.meta:
-                        n.meta[key] = node.meta[key]
                 self.env[n] = self.call(n)
             elif n.op == "output":
                 return self.argument(n.args[0]) if not isinstance(n.args[0], (list, tuple)) else [self.argument(x) for x in n.args[0]]
@@ -509,7 +529,7 @@ class _Builder:
         users = [n for s, n in zip(self.program.graph_signature.output_specs, next(n for n in self.program.graph.nodes if n.op == "output").args[0])
                  if s.kind.name == "USER_OUTPUT" and self.env.get(n) is not None]
         begin = next((n for n in users if self.env[n] is loss), None)
-        reached = set() if begin is None else _reached_from(begin, self.env)
+        reached = set() if begin is None else _reached_from(begin, self.env, self.comes_from)
         trained = {p.path for p in self.model.parameters().values() if not p.is_state and not p.is_frozen}
         paths = {n.replace(".", "/") for n in reached} & trained
         return None if begin is None or paths == trained else ",".join(_cover(paths, trained))
@@ -520,7 +540,7 @@ def _only_counts(node):
     return all(n.op == "output" or str(n.target) == "aten.add.Tensor" and all(u.op == "output" or _only_counts(u) for u in n.users) for n in node.users)
 
 
-def _reached_from(node, env):
+def _reached_from(node, env, comes_from):
     """The names of parameters that a node has gradients of."""
     found, seen, todo = set(), set(), [node]
     while todo:
@@ -530,7 +550,7 @@ def _reached_from(node, env):
         seen.add(node)
         if isinstance(env.get(node), _Stored):
             found.add(env[node].name)
-        todo += node.all_input_nodes
+        todo += comes_from.get(node) or node.all_input_nodes
     return found
 
 
