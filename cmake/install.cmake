@@ -112,9 +112,9 @@ if(WEFT_TOOLS AND Python3_FOUND AND NOT CMAKE_CROSSCOMPILING) # their pages and 
     install(FILES ${made}/_graphtool DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT tools)
 endif()
 
-# All that is copied, for tests of what is installed: `installed` builds it and none of the tests.
+# All that is copied, and the Python package, for tests of what is installed: `installed` builds it and none of the tests.
 add_custom_target(installed)
-foreach(target weft weft_shared weft_train weft_train_shared weft_mpi weft_mpi_shared weft_ucx weft_ucx_shared graphtool weft-zoo manual)
+foreach(target weft weft_shared weft_train weft_train_shared weft_mpi weft_mpi_shared weft_ucx weft_ucx_shared graphtool weft-zoo manual python)
     if(TARGET ${target})
         add_dependencies(installed ${target})
     endif()
