@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from ._abi import ffi
+from ._words import in_python
 
 NULL = ffi.NULL
 ZERO = -1e-300  # WEFT_ZERO: a true 0 where 0 stands for a default
@@ -131,7 +132,7 @@ def check(status, error):
     found = re.search(r"Python exception (\d+): ", says)
     if found and int(found[1]) in _raised:
         raise _raised.pop(int(found[1]))
-    raise Error(STATUSES[status], says)
+    raise Error(STATUSES[status], in_python(says))
 
 
 def callback(signature, function, failed):
@@ -177,6 +178,14 @@ def text(value):
 def string(value):
     """A text of C."""
     return None if value == NULL else ffi.string(value).decode(errors="replace")
+
+
+def each(at):
+    """What at(0), at(1), ... return until one is false or NULL, as lists of C are read."""
+    i = 0
+    while found := at(i):
+        yield found
+        i += 1
 
 
 def taken(value):
