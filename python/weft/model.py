@@ -296,6 +296,7 @@ class Model(Handle):
             raise Error("memory", "model: out of memory")
         super().__init__(pointer, lib.weft_model_free, ops)
         self._graphs = {}
+        self._batch = batch
         self._begin = {}  # path -> tensor of a module, with which stores begin
         self._examples = {}  # graph of a module without a batch axis -> the lengths of its inputs' first axes, as the examples had them
         self.other_names = {}  # names of a module's state_dict that have no value of their own here: tied ones and constants
@@ -361,6 +362,7 @@ class Model(Handle):
         trained = {n for n, g in self.graphs.items() if g.is_train}
         fixed = {n: e for n, e in self._examples.items() if n in trained} if trained else self._examples if len(self._examples) == len(self.graphs) else {}
         for graph, lengths in fixed.items():
+            batch = batch or self._batch
             if batch and lengths and batch not in lengths.values():
                 axes = ", ".join(f'"{n}": {{0: "batch"}}' for n in lengths)
                 raise Error("shape", f"batch={batch}: graph {graph} is of a module that was imported for the examples' batch of {next(iter(lengths.values()))} alone: "
