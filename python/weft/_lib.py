@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from ._abi import ffi
-from ._words import in_python
+from ._words import in_python, words_of
 
 NULL = ffi.NULL
 ZERO = -1e-300  # WEFT_ZERO: a true 0 where 0 stands for a default
@@ -59,16 +59,6 @@ if __version__ != "{}.{}.{}".format(*lib._version):
 
 # ---- words ----
 
-def words_of(type_name):
-    """The words of an enum and their numbers: {"sum": 0, "mean": 1}."""
-    names = ffi.typeof(type_name).relements
-    # "WEFT_RANKS_SUM" and "WEFT_RANKS_MEAN" have "WEFT_RANKS_" before the words.
-    first, last = min(names), max(names)
-    same = next((i for i in range(len(first)) if first[i] != last[i]), 0)
-    begin = first.rindex("_", 0, same) + 1
-    return {name[begin:].lower(): number for name, number in sorted(names.items(), key=lambda item: item[1])}
-
-
 # Element types as NumPy and torch call them.
 DTYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int8": "i8", "uint8": "u8",
           "uint16": "u16", "uint32": "u32", "bool": "bool"}
@@ -78,7 +68,7 @@ _words: dict = {}
 def word(type_name, value):
     """The number of a word of an enum: word("weft_reduction", "sum")."""
     if type_name not in _words:
-        _words[type_name] = words_of(type_name)
+        _words[type_name] = words_of(type_name, ffi)
     words = _words[type_name]
     # numpy.dtype("float32") and torch.float32 are "f32" here.
     key = str(value).lower().replace("-", "_")
@@ -97,7 +87,7 @@ def dtype_word(number):
     return string(lib.weft_dtype_name(number))
 
 
-STATUSES = {number: name for name, number in words_of("weft_status").items()}
+STATUSES = {number: name for name, number in words_of("weft_status", ffi).items()}
 
 
 # ---- errors ----

@@ -1,5 +1,5 @@
 """Structures of options from keywords: each field by its own name, whatever the structure."""
-from ._fields import FIELDS
+from ._fields import TAKES_ZERO
 from ._lib import NULL, ZERO, Error, ffi, lib, text, word
 
 # Fields that are given otherwise than C has them: (structure, field) -> function(structure pointer, value, keep).
@@ -73,7 +73,7 @@ def number(name, key, value):
     if value != 0 or isinstance(value, bool):
         return value
     row = lib.weft_field_find(getattr(lib, TABLES[name])(), text(key)) if name in TABLES else NULL
-    takes_zero = row.kind == lib.WEFT_FIELD_NUMBER if row != NULL else "WEFT_ZERO" in FIELDS.get(name, {}).get(key, "")
+    takes_zero = row.kind == lib.WEFT_FIELD_NUMBER if row != NULL else (name, key) in TAKES_ZERO
     return ZERO if takes_zero else value
 
 

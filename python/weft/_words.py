@@ -1,8 +1,6 @@
-"""What C says, in words of Python: names of functions, options and constants, and no options of graphtool."""
+"""What C says, in words of Python: names of functions, options and constants, and no options of graphtool. Errors are put so when they are
+raised, comments of the headers by generate.py, which reads this file, too."""
 import re
-
-from ._abi import ffi
-from ._fields import FIELDS
 
 # Functions of C by the calls of Python that stand for them; of others weft_relu is relu().
 CALLS = {
@@ -13,6 +11,9 @@ CALLS = {
     "zero_gradients": "Session.zero_gradients()", "gradient_get": "Session.gradient()", "sync": "Session.sync()", "use_averages": "Session.use_averages()",
     "session_save": "Session.save()", "trainer_run": "Trainer.run()", "trainer_validate": "Trainer.validate()", "trainer_test": "Trainer.test()",
     "trainer_predict": "Trainer.predict()", "comm_mpi": 'world("mpi")', "tensors_at": "Store.paths()",
+    "compile": "Model.compile()", "model_set_optimizer": "Model.set_optimizer()", "store_set_epoch": "Store.set_epoch()", "session_open_on": "Store.session()",
+    "session_set_check": "Session.check()", "trainer_new": "Trainer()", "trainer_fit": "Trainer.fit()", "trainer_stop": "Trainer.stop()", "trainer_check": "Trainer.check()",
+    "source_open_text": "data()", "assign": "Model.assign()", "tally_rows": "Tally.rows()", "schedule_kind": "schedule", "pass_name": "passes()", "param_group": "groups",
     "define_optimizer": "define_optimizer()", "call_op": "call_op()", "optimizer": "Optimizer", "compile_options": "Model.compile()", "comm_options": "world()",
 }
 
@@ -38,47 +39,76 @@ SENTENCES = [(re.compile(pattern), said) for pattern, said in (
     (r"weft_use_averages\(session, false\)", "Session.use_averages(False)"),
 )]
 OPTIONS = ("weft_trainer_options", "weft_compile_options", "weft_trainer_checkpoints", "weft_weights_options")
-_constants: dict = {}
+# Constants that are no word of an enum.
+CONSTANTS = {"WEFT_BATCH": '"batch"', "WEFT_ZERO": "0", "WEFT_SCOPE": "scope()", "WEFT_NONE": "-1"}
 
 
-def _constant(match):
-    """WEFT_RANKS_MEAN as the word "mean"; WEFT_BATCH is "batch"."""
-    if not _constants:
-        from ._lib import words_of
+def words_of(type_name, ffi):
+    """The words of an enum and their numbers: {"sum": 0, "mean": 1}."""
+    names = ffi.typeof(type_name).relements
+    # "WEFT_RANKS_SUM" and "WEFT_RANKS_MEAN" have "WEFT_RANKS_" before the words.
+    first, last = min(names), max(names)
+    same = next((i for i in range(len(first)) if first[i] != last[i]), 0)
+    begin = first.rindex("_", 0, same) + 1
+    return {name[begin:].lower(): number for name, number in sorted(names.items(), key=lambda item: item[1])}
+
+
+class Names:
+    """What names of C become: fields of structures, functions that are ops here, and constants."""
+
+    def __init__(self, ffi, fields, ops):
+        self.fields, self.ops, self.constants = fields, ops, dict(CONSTANTS)
         for kind in (name for name in ffi.list_types()[0] if name.startswith("weft_") and ffi.typeof(name).kind == "enum"):
             names = {number: name for name, number in ffi.typeof(kind).relements.items()}
-            _constants.update({names[number]: f'"{word}"' for word, number in words_of(kind).items()})
-        _constants.update(WEFT_BATCH='"batch"', WEFT_ZERO="0", WEFT_SCOPE="scope()")
-    return _constants.get(match[0], match[0])
+            self.constants.update({names[number]: f'"{word}"' for word, number in words_of(kind, ffi).items()})
+
+    def call(self, match):
+        """weft_model_set_ddp as Model.ddp(), weft_optimizer.ema as ema=."""
+        name, field = match[1], match[2]
+        if field and field in self.fields.get("weft_" + name, {}):
+            return f"{field}="
+        known = CALLS.get(name) or (f"{name}()" if name in self.ops else None)
+        return (known or f"weft_{name}") + (f".{field}" if field else "")
+
+    def option(self, match):
+        return f"{match[1]}=" if any(match[1] in self.fields[f] for f in OPTIONS) or match[1] == "train_step" else match[0]
+
+    def replaced(self, said):
+        said = re.sub(r"\boptions\.(?:compile\.)?([a-z_]+)\b", self.option, said)
+        said = re.sub(r"\bcompile\.([a-z_]+)\b(?= a| out| is|$)", self.option, said)
+        said = re.sub(r"\bweft_([a-z0-9_]+)(?:\(\))?(?:\.([a-z_]+)\b)?", self.call, said)
+        said = re.sub(r"\bWEFT_[A-Z0-9_]+\b", lambda m: self.constants.get(m[0], m[0]), said)
+        return re.sub(r"\bNULL\b", "None", re.sub(r"\bweft/\w+\.h\b", "weft", said))
 
 
-def _call(match):
-    """weft_model_set_ddp as Model.ddp(), weft_optimizer.ema as ema=."""
-    name, field = match[1], match[2]
-    if field and field in FIELDS.get("weft_" + name, {}):
-        return f"{field}="
-    known = CALLS.get(name) or (f"{name}()" if hasattr(_ops(), name) else None)
-    return (known or f"weft_{name}") + (f".{field}" if field else "")
-
-
-def _ops():
-    from . import _ops
-    return _ops
-
-
-def _option(match):
-    return f"{match[1]}=" if any(match[1] in FIELDS[f] for f in OPTIONS) or match[1] == "train_step" else match[0]
+_names: list = []
 
 
 def in_python(said):
     """A sentence of C for a reader who writes Python."""
     for pattern, instead in SENTENCES:
         said = pattern.sub(instead, said)
-    said = re.sub(r"\boptions\.(?:compile\.)?([a-z_]+)\b", _option, said)
-    said = re.sub(r"\bcompile\.([a-z_]+)\b(?= a| out|$)", _option, said)
-    said = re.sub(r"\bweft_([a-z0-9_]+)(?:\(\))?(?:\.([a-z_]+)\b)?", _call, said)
-    said = re.sub(r"\bWEFT_[A-Z0-9_]+\b", _constant, said)
-    return re.sub(r"\bNULL\b", "None", re.sub(r"\bweft/\w+\.h\b", "weft", said))
+    if not _names:
+        from . import _fields, _ops
+        from ._abi import ffi
+        _names.append(Names(ffi, _fields.FIELDS, vars(_ops)))
+    return _names[0].replaced(said)
+
+
+def _example(match):
+    """A line of C in an example: "weft_value *y = weft_mean(x, WEFT_AXES(0), false);" is "y = mean(x, [0], False)"."""
+    line = re.sub(r"weft_\w+ \*(?=\w+ =)|\bweft_", "", match[1])
+    line = re.sub(r"WEFT_(?:AXES|SHAPE)\(([^()]*)\)", r"[\1]", line)
+    return re.sub(r"\b(true|false)\b", lambda m: m[1].title(), line)
+
+
+def documented(said, names):
+    """The comment of a field or a function as a reader of Python needs it: what 0 or NULL stands for is the default."""
+    said = re.sub(r"WEFT_ZERO: (?=\S)", "with 0 ", re.sub(r"; WEFT_ZERO: a true\s+0", "", said))
+    said = re.sub(r"(?m)^( {4}.*);$", _example, said)
+    said = re.sub(r"(^|[;,] |\(|\. )(?:0|NULL): (?=\S)", r"\1None (default): ", said, count=1)
+    said = re.sub(r"(?<![\w.-])(?:0|NULL): (?=\S)", "None: ", said)
+    return names.replaced(said.replace("env->log", "the log"))
 
 
 def of_graphtool(said):
