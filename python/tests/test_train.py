@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import unittest
 import weakref
 
@@ -88,6 +89,10 @@ class Trainers(unittest.TestCase):
                                     (dict(train_step=step, iterations=2), OverflowError, "step")]:
             with self.assertRaisesRegex(kind, says):
                 self.trainer(**options).fit()
+            try:
+                self.trainer(**options).fit()
+            except kind as why:
+                self.assertIn(traceback.extract_tb(why.__traceback__)[-1].name, ("bad", "__getitem__", "step"))
 
     def test_an_exception_reaches_the_program_whatever_its_text(self):
         class Odd(Exception):

@@ -129,7 +129,7 @@ def callback(signature, function, failed):
     """A function of C that calls a Python one. What that raises, and what a signal's handler raises as it begins, goes to failed(text, arguments),
     by which C is told; its result is returned to C."""
     def onerror(kind, why, trace):
-        return failed(keep_raised(why), trace.tb_frame.f_locals if trace else {})
+        return failed(keep_raised(why.with_traceback(trace)), trace.tb_frame.f_locals if trace else {})
     return ffi.callback(signature, function, onerror=onerror)
 
 

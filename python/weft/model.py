@@ -296,6 +296,7 @@ class Model(Handle):
             raise Error("memory", "model: out of memory")
         super().__init__(pointer, lib.weft_model_free, ops)
         self._graphs = {}
+        self._ops = ops
         self._batch = batch
         self._begin = {}  # path -> tensor of a module, with which stores begin
         self._examples = {}  # graph of a module without a batch axis -> the lengths of its inputs' first axes, as the examples had them
@@ -384,6 +385,14 @@ class Model(Handle):
         lib.weft_at(loss.pointer, *place())
         if lib.weft_minimize(loss.pointer, text(pattern), made):
             failed(self)
+        if self._ops is not None:
+            self._try_gradients(loss.graph.name)
+
+    def _try_gradients(self, graph):
+        """Builds the gradients of a graph that may have ops of the program, whose Python functions may raise: now, not when it is compiled."""
+        from .plan import Plan
+        with contextlib.suppress(Error):  # compile() says it, when the model is complete
+            Plan(self, {"graph": graph})
 
     def assign(self, state, value):
         """Writes the value into a state, or a parameter, when the graph runs."""
