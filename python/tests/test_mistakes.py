@@ -111,6 +111,12 @@ session().run("train", imagee=X[:4])                                | has no inp
 session().run("train", image=X[:4], label=Y[:4])                    | input 'weight'
 session().run("train", fetch="los", **FEEDS)                        | has no output 'los': did you mean 'loss'\\? It has logits, loss
 session().run("train", fetch=3, **FEEDS)                            | a list of names
+session().run("train", X, Y)                                        | inputs are by name: run\('train', image=..., label=..., weight=...\)
+session().run("train", X)                                           | fetch is a ndarray: .* inputs are by name
+trainer(train=X)                                                    | an array alone has no name
+trainer(train=(X, Y))                                               | an array alone has no name
+trainer(max_epochs=3)                                               | here it is epochs=
+trainer(optimizer=weft.Adam(1))                                     | here it is minimize= of from_torch
 session().run_loss("train", **FEEDS)                                | compile with manual=True
 session().run_no_sync("train", **FEEDS)                             | compile with accumulate=
 session().gradient("train", "generator/fc/weight")                  | compile with manual=True

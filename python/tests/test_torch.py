@@ -407,6 +407,33 @@ class Refused(unittest.TestCase):
             weft.Trainer(model, train=pairs, batch=4)
         weft.Trainer(model, train=weft.samples(pairs, names=["x"]), batch=4, epochs=1).fit()
 
+    def test_what_a_newcomer_forgets(self):
+        def step(**options):
+            model = weft.Model("m", batch=8)
+            model.from_torch("train", Trained(Net()), (image(), torch.arange(8) % 5), **{"minimize": weft.SGD(0.1), **options})
+            return model
+
+        def packed(s, x):
+            return s.rnn(nn.utils.rnn.pack_padded_sequence(x, torch.tensor([3, 2]), batch_first=True))[0].data
+
+        data = {"image": image(), "label": torch.arange(8) % 5}
+        pairs = torch.utils.data.TensorDataset(image(), torch.arange(8) % 5)
+        for says, mistake in (
+                ('{"image": {0: "batch"}}|each argument.*label has none', lambda: step(dynamic={"image": {0: "batch"}})), ("dynamic=True: a dict", lambda: step(dynamic=True)),
+                (r"^from_torch: dynamic has image=0", lambda: step(dynamic={"image": 0})), ("no graph of the model trains", lambda: weft.Trainer(step(minimize=None), train=data)),
+                ("run the padded ones, and mask", lambda: weft.Model("m").from_torch("g", Fn(packed, rnn=nn.LSTM(3, 4, batch_first=True)), (torch.randn(2, 3, 3),))),
+                ("is no torch.nn.Module", lambda: weft.Model("m").from_torch("g", torch.relu, (image(),))),
+                (r"do not fit Linear.forward\(input", lambda: weft.Model("m").from_torch("g", nn.Linear(3, 2), (), dynamic={"input": {0: "batch"}})),
+                ("begin with 'net.': give the module that holds it as 'net'", lambda: weft.to_torch(step().compile().store(), Net())),
+                ("loader.dataset, and batch=", lambda: weft.Trainer(step(), train=torch.utils.data.DataLoader(pairs, batch_size=4)))):
+            with self.subTest(says), self.assertRaisesRegex(weft.Error, says):
+                mistake()
+
+    def test_examples_are_tensors_arrays_or_one_alone(self):
+        for args in (torch.randn(4, 3), np.zeros((4, 3), "f4"), [np.zeros((4, 3), "f4")]):
+            model = weft.Model("m")
+            self.assertEqual(model.from_torch("g", Loss(), args, outputs="loss").inputs()[0].shape, (4, 3))
+
     def test_a_batch_that_the_examples_fix(self):
         net, model, label = train_and_eval()
         data = {"image": image(32).numpy(), "label": (torch.arange(32) % 5).numpy()}

@@ -155,6 +155,8 @@ class Session(Handle):
     def _run(self, function, graph, fetch, feeds):
         import numpy
         inputs, outputs = self.ports(graph)
+        if len(feeds) == 1 and None in feeds:
+            raise Error("argument", f"run: inputs are by name: run({graph!r}, {', '.join(f'{n}=...' for n in inputs)})")
         given = ffi.new("weft_feed[]", len(feeds) or 1)
         keep = []
         for i, (name, array) in enumerate(feeds.items()):
@@ -168,7 +170,8 @@ class Session(Handle):
             fetch = list(outputs)
         into = dict(fetch) if isinstance(fetch, dict) else {}
         if not isinstance(fetch, (str, dict, list, tuple, set)):
-            raise Error("argument", f"fetch={fetch!r}: it is the name of an output, a list of names, or a dict of arrays by name")
+            raise Error("argument", f"run: fetch is a {type(fetch).__name__}: it is the name of an output, a list of names, or a dict of arrays by name; inputs are by name, too: "
+                        f"run({graph!r}, {', '.join(f'{n}=...' for n in inputs)})")
         wanted = [fetch] if isinstance(fetch, str) else list(fetch)
         results = ffi.new("weft_fetch[]", len(wanted) or 1)
         for i, name in enumerate(wanted):
@@ -190,15 +193,15 @@ class Session(Handle):
         they lie, with exactly the input's type and shape. `fetch` names outputs (None: all); as a dict, {name: array}, it says where they are
         written. Returns {name: array}. A training graph that ends a step updates its parameters. `feeds` is a dict of more inputs, for names
         that no keyword can have."""
-        return self._run(lib.weft_run, graph, fetch, {**named, **(feeds or {})})
+        return self._run(lib.weft_run, graph, fetch, _joined(named, feeds))
 
     def run_no_sync(self, graph, /, fetch=None, feeds=None, **named):
         """Runs a training graph for a micro-batch that does not end a step: nothing is updated and no gradient is communicated."""
-        return self._run(lib.weft_run_no_sync, graph, fetch, {**named, **(feeds or {})})
+        return self._run(lib.weft_run_no_sync, graph, fetch, _joined(named, feeds))
 
     def run_loss(self, graph, /, fetch=None, feeds=None, **named):
         """The forward alone of a training graph, for plans with manual=True."""
-        return self._run(lib.weft_run_loss, graph, fetch, {**named, **(feeds or {})})
+        return self._run(lib.weft_run_loss, graph, fetch, _joined(named, feeds))
 
     def update(self, graph):
         """Updates by the gradients that runs have added, for plans with manual=True: optimizer.step()."""
@@ -239,6 +242,13 @@ class Session(Handle):
     def profile_text(self):
         """The mean time of each node, slowest first."""
         return taken(lib.weft_session_profile_text(self.pointer))
+
+
+def _joined(named, feeds):
+    """All inputs of a run; {None: ...} where they came without names."""
+    if feeds is not None and not isinstance(feeds, dict):
+        return {None: feeds}
+    return {**named, **(feeds or {})}
 
 
 def writable(array, port, what):

@@ -34,8 +34,16 @@ def from_torch(model, name, module, args=(), kwargs=None, *, train=True, dynamic
         first output of one number.
     outputs: names of the outputs, in the order in which the module returns them.
     """
+    args = _examples(args)
     program = export(module, args, kwargs, train=train, dynamic=dynamic)
     return of_program(model, name, program, module, train=train, dynamic=dynamic, minimize=minimize, loss=loss, outputs=outputs)
+
+
+def _examples(args):
+    """The examples as a tuple of tensors: an array alone is one of them."""
+    import torch
+    args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    return tuple(torch.from_numpy(a) if type(a).__module__ == "numpy" and hasattr(a, "ndim") and a.ndim else a for a in args)
 
 
 def to_torch(store, module, steps=None):
@@ -56,7 +64,9 @@ def to_torch(store, module, steps=None):
                 if counted or steps is not None:
                     tensor.fill_(counted)
             elif name not in names:
-                raise Error("name", f"to_torch: the store has no value {name} for the module")
+                inner = next((n.removesuffix(name) for n in found if n.endswith("." + name)), "")
+                raise Error("name", f"to_torch: the store has no value {name} for the module" +
+                            (f": its names begin with {inner!r}: give the module that holds it as {inner[:-1]!r}, as from_torch() had" if inner else ""))
     return module
 
 
@@ -362,7 +372,7 @@ class _Builder:
         specs = self.program.graph_signature.output_specs
         nodes = list(next(n for n in self.program.graph.nodes if n.op == "output").args[0])
         users = [(s, n) for s, n in zip(specs, nodes) if s.kind.name == "USER_OUTPUT"]
-        names = _output_names(self.program, len(users)) if given is None else list(given)
+        names = _output_names(self.program, len(users)) if given is None else [given] if isinstance(given, str) else list(given)
         if len(names) != len(users):
             raise Error("argument", f"from_torch: {len(names)} names for {len(users)} outputs")
         for (spec, node), name in zip(users, names):

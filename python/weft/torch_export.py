@@ -13,17 +13,20 @@ def export(module, args=(), kwargs=None, *, train=True, dynamic=None):
     import torch
     if isinstance(module, torch.export.ExportedProgram):
         return module
+    if not isinstance(module, torch.nn.Module):
+        raise Error("argument", f"from_torch: a {type(module).__name__} is no torch.nn.Module: a module whose forward() calls it is needed")
+    shapes = _dynamic_shapes(module, args, kwargs, dynamic)
     modes = {part: part.training for part in module.modules()}
     _looked_over(module, train)
     if module.training != bool(train):
         module.train(bool(train))
     try:
         with _quiet(), _whole_checkpoints(), _no_grad_within_autocast():
-            program = torch.export.export(module, tuple(args), kwargs, dynamic_shapes=_dynamic_shapes(module, args, kwargs, dynamic), strict=False)
+            program = torch.export.export(module, tuple(args), kwargs, dynamic_shapes=shapes, strict=False)
             _keep_no_grad(program.graph_module)
             return program.run_decompositions({})
     except Exception as why:
-        raise Error("unsupported", _export_failed(why)) from why
+        raise Error("unsupported", _export_failed(why) + _way_out(why, shapes)) from why
     finally:
         for part, mode in modes.items():
             part.training = mode
@@ -47,12 +50,17 @@ def _dynamic_shapes(module, args, kwargs, dynamic):
     """torch.export's form of {"image": {0: "batch"}}: an entry for each argument."""
     if not dynamic:
         return None
+    if not isinstance(dynamic, dict):
+        raise Error("argument", f'from_torch: dynamic={dynamic!r}: a dict is needed, {{"x": {{0: "batch"}}}} for each argument with the batch')
     for name, axes in dynamic.items():
         if not isinstance(axes, dict) or set(axes.values()) != {"batch"}:
             raise Error("argument", f'from_torch: dynamic has {name}={axes!r}: only the batch may be dynamic, {{"{name}": {{0: "batch"}}}}')
     import inspect
     import torch
-    bound = inspect.signature(module.forward).bind(*args, **(kwargs or {}))
+    try:
+        bound = inspect.signature(module.forward).bind(*args, **(kwargs or {}))
+    except TypeError as why:
+        raise Error("argument", f"from_torch: the examples do not fit {type(module).__name__}.forward{inspect.signature(module.forward)}: {why}") from None
     unknown = [n for n in dynamic if n not in bound.arguments]
     if unknown:
         raise Error("name", f"from_torch: dynamic names {unknown[0]}, which is not an argument; the arguments are: {', '.join(bound.arguments)}")
@@ -72,6 +80,20 @@ def _export_failed(why):
     if "data-dependent" in str(why) or "GuardOnDataDependent" in type(why).__name__ or "unbacked" in str(why):
         told += ": a shape or branch depends on numbers; a static graph needs shapes that follow from shapes (masks and where() instead of indices)"
     return told
+
+
+def _way_out(why, shapes):
+    """What would help against what torch.export refuses."""
+    trace, names = why.__traceback__, set()
+    while trace:
+        names |= {trace.tb_frame.f_code.co_name, *(type(v).__name__ for v in trace.tb_frame.f_locals.values())}
+        trace = trace.tb_next
+    if names & {"pack_padded_sequence", "pad_packed_sequence", "PackedSequence"}:
+        return ": packed sequences have shapes that depend on numbers: run the padded ones, and mask what is beyond the lengths"
+    without = [n for n, axes in (shapes or {}).items() if not axes]
+    if "Constraints violated" in str(why) and without:
+        return f': each argument whose first axis is the batch needs {{0: "batch"}} in dynamic, and {", ".join(without)} has none'
+    return ""
 
 
 def _keep_no_grad(graph_module):

@@ -1,5 +1,6 @@
 """Trainers: the loop around the steps, with data, validations, hooks, evaluators and checkpoints."""
 import contextlib
+import re
 import sys
 import types
 
@@ -114,6 +115,10 @@ def _parts(sample, names):
 def _sources(given):
     if isinstance(given, Source):
         return [given]
+    if hasattr(given, "dtype") or hasattr(given, "__dlpack__"):
+        raise Error("name", 'data: an array alone has no name: {"x": array}, by the name of the input that it feeds')
+    if hasattr(given, "dataset") and hasattr(given, "batch_size"):
+        raise Error("argument", f"data: a {type(given).__name__} makes batches, which a trainer does itself: give its data set, loader.dataset, and batch=")
     if isinstance(given, str):
         return [data(given)]
     if isinstance(given, dict):
@@ -484,6 +489,13 @@ SPECIAL["weft_trainer_options", "set"] = _numbers_of
 SPECIAL["weft_trainer_checkpoints", "rates"] = _rates
 
 
+# What other trainers take, and where it is here.
+ELSEWHERE = {"optimizer": "minimize= of from_torch(), or Model.minimize()", "optimizers": "minimize= of from_torch(), or Model.minimize()",
+             "lr": "minimize=weft.Adam(lr)", "loss": "minimize= of from_torch(), which takes the module's loss", "batch_size": "batch=", "max_epochs": "epochs=",
+             "num_epochs": "epochs=", "max_steps": "iterations=", "steps": "iterations=", "shuffle": "in_order=", "accumulate_grad_batches": "accumulate=",
+             "gradient_clip_val": "weft.Adam(lr, clip_norm=...)", "callbacks": "hooks=", "metrics": "evaluators=", "train_dataloader": "train=", "val_dataloader": "val="}
+
+
 def _structures(given):
     """The options of a call, divided into those of the trainer and those of weft_compile_options: both have their own names."""
     compile_options = given.pop("compile", None) or {}
@@ -497,6 +509,8 @@ def _structures(given):
         elif name in compiles:
             compile_options[name] = value
         else:
+            if name in ELSEWHERE:
+                raise Error("name", f"there is no option {name}: here it is {ELSEWHERE[name]}")
             meant = near(name, [*trainer, *compiles])
             raise Error("name", f"there is no option {name}" + (f": did you mean {meant}?" if meant else ""))
     return mine, compile_options
@@ -572,6 +586,8 @@ class Trainer(Handle):
             pointer = make(lib.weft_trainer_new, model.pointer, made)
         super().__init__(pointer, lib.weft_trainer_free, *keep)
         self.model, self.comm = model, comm
+        if model._begin and train_step is None and not compile_options.get("graph") and not re.search(r"^minimize\(", model.text(), re.M):
+            raise Error("order", "trainer: no graph of the model trains: from_torch(..., minimize=weft.Adam(1e-3))")
         if model._begin and not lib.weft_trainer_progress(self.pointer).iteration and not (checkpoints or {}).get("resume"):
             self.store.begin()
 
