@@ -127,6 +127,7 @@ model().compile(graph="trian")                                      | did you me
 model().compile(bach=3)                                             | did you mean batch
 model().view("train", max_nodes=-4)                                 | max_nodes=-4
 model().freeze("generatr")                                          | freeze: no parameter matches 'generatr': did you mean 'generator'
+model().ddp("generatr", zero=1)                                     | ddp: no parameter matches 'generatr': did you mean 'generator'
 model().ddp("generator", wire="f64")                                | "bf16", or 0
 model().set_optimizer("lr=1", "optt")                               | did you mean 'opt'
 model().graphs["val"].parameter("x", ["batch", 3])                  | axis 0 is "batch"

@@ -2,7 +2,7 @@
 import contextlib
 import operator
 import os
-from typing import Sequence, Tuple, Union
+from typing import Callable, ClassVar, Sequence, Tuple, Union
 
 from . import _ops
 from ._build import _build, _numbers, failed, place
@@ -289,6 +289,7 @@ class Model(Handle):
     m = weft.Model("gan", batch=64)
     g = m.graph("d_step", train=True)
     """
+    from_torch: ClassVar[Callable[..., "Graph"]]  # torch.py has it
 
     def __init__(self, name="model", batch=None, ops=None, *, _pointer=None):
         pointer = lib.weft_model_new_in(text(name), _env(ops)) if _pointer is None else _pointer
@@ -433,6 +434,7 @@ class Model(Handle):
     def ddp(self, path, **options):
         """Options of data parallelism for the parameters under a path: m.ddp("generator", zero=2, bucket_cap_mb=4)."""
         keep: list = []
+        self._looked_up("ddp", path)
         self._setting(lib.weft_model_set_ddp, text(path), structure("weft_ddp_options", options, keep))
 
     def set_optimizer(self, settings, name=None):

@@ -4,7 +4,7 @@ import types
 from ._arrays import memory_of_c
 from ._build import _call, _Held, _values, failed, place
 from ._handles import Borrowed, Handle
-from ._lib import NULL, Error, call, callback, dtype_word, ffi, lib, make, text, word
+from ._lib import NULL, Error, call, callback, dtype_word, each, ffi, lib, make, text, word
 from ._structs import no_such
 from .model import Graph, Model, Value
 
@@ -205,7 +205,5 @@ def call_op(name, operands, **numbers):
     if first == NULL:
         failed(graph.model)
     node = lib.weft_value_node(first)
-    results = [first]
-    while (more := lib.weft_node_result(node, len(results))) != NULL:
-        results.append(more)
-    return Value(first, graph) if len(results) == 1 else tuple(Value(r, graph) for r in results)
+    results = tuple(Value(r, graph) for r in each(lambda i: lib.weft_node_result(node, i)))
+    return results[0] if len(results) == 1 else results
