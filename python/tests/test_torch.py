@@ -165,6 +165,35 @@ class Graphs(unittest.TestCase):
                 if not name.endswith("num_batches_tracked"):
                     np.testing.assert_array_equal(store[name.replace(".", "/")], tensor.numpy(), err_msg=name)
 
+    def test_a_network_that_was_trained_before(self):
+        """Statistics and weights of norms that are not those of a new module: fine-tuning, in both orders of graphs, within autocast, and by to_torch()."""
+        def half(s, image):
+            with torch.autocast("cpu", torch.bfloat16):
+                return s.net(image).float()
+
+        for first in (True, False):
+            for module in (Evaluated, lambda net: Fn(half, net=net)):
+                torch.manual_seed(4)
+                net = Net()
+                net.drop.p = 0.0
+                for i in range(3):
+                    net(3 * image(8 + i) + 1)
+                with torch.no_grad():
+                    net.bn.weight.uniform_(0.5, 2)
+                    net.bn.bias.normal_()
+                model = weft.Model("net", batch=8)
+                for train in (first, not first):
+                    model.from_torch("train" if train else "predict", module(net), (image(),), train=train)
+                store = model.compile().store()
+                np.testing.assert_array_equal(store["net/bn/running_var"], net.bn.running_var.numpy())
+                for train in (False, True):
+                    with torch.no_grad():
+                        expected = module(net.train(train))(image())
+                    made = weft.module_of(store, "train" if train else "predict")(image())
+                    torch.testing.assert_close(made, expected, rtol=0, atol=(1e-5 if module is Evaluated else 0.03) * float(expected.abs().max()))
+                weft.to_torch(store, Evaluated(other := Net()))
+                torch.testing.assert_close(other.bn.running_var, net.bn.running_var)
+
     def test_a_network_has_one_name_in_a_model(self):
         net, model, _ = train_and_eval()
         with self.assertRaisesRegex(weft.Error, "net.conv.weight in another graph"):

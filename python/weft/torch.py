@@ -130,6 +130,9 @@ def of_program(model, name, program, module=None, *, train=True, dynamic=None, m
     return graph
 
 
+OF_NORMS = {"running_mean": ("zeros",), "running_var": ("ones",)}
+
+
 class _Stored:
     """A parameter or buffer, which the graph gets when a node reads it."""
 
@@ -271,7 +274,8 @@ class _Builder:
             *scope, name = stored.name.split(".")
             path = stored.name.replace(".", "/")
             dtype = stored.tensor.dtype
-            init = ("zeros",) if path in self.joined.made or not dtype.is_floating_point else _init_like(stored.tensor)
+            init = OF_NORMS.get(name) if stored.is_state else None  # as the layer has it, whatever a trained one's values are
+            init = init or (("zeros",) if path in self.joined.made or not dtype.is_floating_point else _init_like(stored.tensor))
             with self.within(tuple(scope)):
                 if stored.is_state:
                     stored.value = self.graph.state(name, stored.tensor.shape, init, "f32" if dtype.is_floating_point else "i64")
