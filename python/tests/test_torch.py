@@ -326,6 +326,35 @@ class Regions(unittest.TestCase):
             loss = float(s.run("g", fetch="output", x=torch.ones(16, 6))["output"])
         self.assertAlmostEqual(loss, float(module(torch.ones(16, 6)).detach()), delta=0.01 * loss)
 
+    def test_numbers_of_autocast_are_pytorchs(self):
+        """Each op rounds as PyTorch's does, but for a sum in another order: of a hundred numbers one may be the next of bf16."""
+        def cast(function):
+            def forward(s, x):
+                with torch.autocast("cpu", torch.bfloat16):
+                    return function(s, x).float()
+            return forward
+
+        def nested(s, x):
+            y = s.fc(x)
+            with torch.autocast("cpu", enabled=False):
+                return s.fc(x.float()) + y.float()
+
+        torch.manual_seed(5)
+        rows, images = torch.randn(16, 64), torch.randn(4, 8, 12, 12)
+        for function, parts, x in ((lambda s, x: s.fc(x), dict(fc=nn.Linear(64, 32)), rows), (lambda s, x: s.norm(s.fc(x)), dict(fc=nn.Linear(64, 32), norm=nn.LayerNorm(32)), rows),
+                                   (lambda s, x: torch.softmax(s.fc(x), -1), dict(fc=nn.Linear(64, 32)), rows), (lambda s, x: nn.functional.gelu(s.fc(x)), dict(fc=nn.Linear(64, 32)), rows),
+                                   (lambda s, x: s.norm(s.conv(x)), dict(conv=nn.Conv2d(8, 16, 3), norm=nn.GroupNorm(4, 16)), images),
+                                   (lambda s, x: s.norm(s.conv(x)), dict(conv=nn.Conv2d(8, 16, 3), norm=nn.BatchNorm2d(16)), images), (nested, dict(fc=nn.Linear(64, 32)), rows)):
+            module = Fn(cast(function), **parts)
+            with torch.no_grad():
+                expected = module(x)
+            model = weft.Model("m")
+            model.from_torch("g", module, (x,))
+            with model.compile(unoptimized=True).store().session() as s:
+                made = torch.from_numpy(s.run("g", x=x)["output"])
+            self.assertLessEqual(int((made != expected).sum()), made.numel() // 100, list(parts))
+            torch.testing.assert_close(made, expected, rtol=2.0**-7, atol=2.0**-8 * float(expected.abs().max()))
+
     def test_no_grad_within_autocast_has_no_gradient(self):
         def step(s, x):
             with torch.autocast("cpu", torch.bfloat16):
