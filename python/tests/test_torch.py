@@ -445,6 +445,12 @@ class Refused(unittest.TestCase):
         said = self.refused(lambda x: x * 2 if x.sum() > 0 else x, torch.randn(4, 4))
         self.assertIn("a static graph needs shapes that follow from shapes", said)
 
+    def test_a_graph_that_failed_is_not_finished(self):
+        model = weft.Model("m")
+        for says in ("no such op", "a call that failed has left the graph g unfinished"):
+            with self.assertRaisesRegex(weft.Error, says):
+                model.from_torch("g", Fn(lambda s, x: torch.linalg.svd(x)[1]), (torch.randn(4, 4),))
+
     def test_a_loss_that_is_not_there(self):
         with self.assertRaisesRegex(weft.Error, "let the module return its loss"):
             weft.Model("m").from_torch("g", nn.Linear(3, 2), (torch.randn(4, 3),), minimize=weft.SGD(0.1))

@@ -203,6 +203,8 @@ class Trainers(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             whole = self.trainer(epochs=2).fit().store["fc/weight"]
             self.trainer(epochs=1, checkpoints=dict(folder=folder, every=3)).fit()
+            with self.trainer(checkpoints=dict(folder=folder, resume="auto")), self.assertRaisesRegex(weft.Error, r"writes its checkpoints there: .* close\(\) it"):
+                self.trainer(checkpoints=dict(folder=folder, resume="auto"))
             resumed = self.trainer(epochs=2, checkpoints=dict(resume=folder)).fit()
             np.testing.assert_array_equal(resumed.store["fc/weight"], whole)
 

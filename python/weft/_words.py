@@ -35,6 +35,7 @@ SENTENCES = [(re.compile(pattern), said) for pattern, said in (
     (r": leave it 0\b", ": leave it out"),
     (r"only WEFT_TRAIN graphs train", "only a graph with train=True trains"),
     (r"without options\.(\w+) no", r"without \1= no"),
+    (r"another training writes its checkpoints there$", "another training writes its checkpoints there: where it is a trainer of this program, close() it"),
     (r"with options\.manual\b", "with manual=True"),
     (r"weft_use_averages\(session, false\)", "Session.use_averages(False)"),
 )]

@@ -86,6 +86,7 @@ class _Joined:
         self.names = {}      # name in a state_dict -> the name whose value it is ("": a constant of the graph)
         self.made = set()    # paths of parameters and state
         self.at = {}         # place of a tensor in memory -> its path
+        self.unfinished = set()  # graphs whose import failed
         self.folded = {}     # name of a buffer that is a constant -> the graph in which
 
 
@@ -122,8 +123,13 @@ class _Counts:
 
 def of_program(model, name, program, module=None, *, train=True, dynamic=None, minimize=None, loss=None, outputs=None):
     """from_torch() of a program that export() has made. `module` says which of its names are tied."""
+    unfinished = _joined(model).unfinished
+    if name in unfinished:
+        raise Error("order", f"from_torch: a call that failed has left the graph {name} unfinished: begin again with a new weft.Model")
     graph = model.graph(name, train=bool(train))
+    unfinished.add(name)
     _Builder(model, graph, program, module, dynamic or {}).build(outputs, minimize, loss)
+    unfinished.remove(name)
     inputs = graph.inputs()
     if inputs and not any(port.has_batch for port in inputs):
         model._examples[name] = {port.name: port.shape[0] for port in inputs if port.shape}
