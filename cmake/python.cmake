@@ -23,7 +23,7 @@ file(MAKE_DIRECTORY ${PYTHON_FOLDER}/weft/lib)
 add_custom_command(
     OUTPUT ${PYTHON_MADE}
     COMMAND ${PYTHON_WITH_CFFI} ${PROJECT_SOURCE_DIR}/python/generate.py ${PROJECT_SOURCE_DIR}/include ${PYTHON_FOLDER}/weft --cc ${CMAKE_C_COMPILER}
-    DEPENDS python/generate.py ${PYTHON_HEADERS} VERBATIM)
+    DEPENDS python/generate.py python/weft/_words.py ${PYTHON_HEADERS} VERBATIM)
 foreach(source ${PYTHON_SOURCES})
     get_filename_component(name ${source} NAME)
     file(CREATE_LINK ${source} ${PYTHON_FOLDER}/weft/${name} SYMBOLIC)

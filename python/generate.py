@@ -10,6 +10,7 @@ INCLUDE is the folder of weft/*.h. In the folder INTO it writes
   __init__.pyi what type checkers see of the package
 """
 import argparse
+import importlib.util
 import keyword
 import re
 import subprocess
@@ -188,7 +189,7 @@ def signature(f, structures):
             axes = f"axes={first[0][0]}.ndim - 2, " if any("[3]" in x[2] or "[2]" in x[2] for x in fields) else ""
             pairs = {y[1].removesuffix("_hw") for y in structures[struct[1]].fields if y[1].endswith("_hw")}
             last += [f"{python_name(x[1])}: {annotation(x[0], x[2] or x[1] in pairs)} | None = None" for x in fields]
-            docs += [f"{x[1]}: {x[3]}" for x in fields if x[3]]
+            docs += [(x[1], x[3]) for x in fields if x[3]]
             arguments.append(f'_options("{struct[1]}", {axes}' + ", ".join(f"{x[1]}={python_name(x[1])}" for x in fields) + ")")
         elif p.type == "double" and p.name == "eps":
             arguments.append(f"_eps({take(p.name, 'float')})")
@@ -215,20 +216,34 @@ LISTS = {"split": "len(sizes)", "chunk": "n", "unbind": "n"}
 BY_HAND = {"constant_tensor"}  # takes memory: model.py has it
 
 
-def in_python(doc):
-    """A comment of C as a reader of Python needs it: without prefixes; what 0 or NULL stands for is the default."""
-    doc = doc.replace("\\", "\\\\").replace('"""', "'''").replace("weft_", "")
-    doc = re.sub(r"\bWEFT_(ZERO)\b", "0", re.sub(r"\b0: (?=\S)", "default ", doc)).replace("NULL", "None")
-    return re.sub(r"\bWEFT_[A-Z0-9]+_([A-Z_0-9]+)\b", lambda m: f'"{m[1].lower()}"', doc)
+def in_docstring(doc):
+    return doc.replace("\\", "\\\\").replace('"""', "'''")
 
 
-def function_text(f, structures):
+def beside(path, name):
+    """A module by its file, without the package around it."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def words(headers, abi):
+    """A function (comment of C) -> the same in Python's words, by weft/_words.py."""
+    _words = beside(Path(__file__).parent / "weft" / "_words.py", "_words")
+    fields = {name: {f[1]: "" for f in s.fields} for h in headers for name, s in structures_of(h).items()}
+    ops = {f.name.removeprefix("weft_") for h in headers if h.name in OPS for f in functions_of(h)}
+    names = _words.Names(beside(abi, "_abi").ffi, fields, ops)
+    return lambda doc: _words.documented(doc, names)
+
+
+def function_text(f, structures, in_python):
     short = f.name.removeprefix("weft_")
     names, arguments, results, docs = signature(f, structures)
-    doc = in_python(f.doc)
+    doc = in_docstring(in_python(f.doc))
     result = "list[Value]" if f.result == "int" else "Value" if not results else f"tuple[{', '.join(['Value'] * (results + 1))}]"
     text = f"def {python_name(short)}({', '.join(names)}) -> {result}:\n"
-    body = doc + ("\n\n" + "\n".join("\n".join(textwrap.wrap(in_python(d), 100, subsequent_indent="    ")) for d in docs) if docs else "")
+    body = doc + ("\n\n" + "\n".join("\n".join(textwrap.wrap(f"{n}: {in_docstring(in_python(d))}", 100, subsequent_indent="    ")) for n, d in docs) if docs else "")
     text += textwrap.indent(f'"""{body}"""', "    ") + "\n"
     if f.result == "int":
         text += f'    return _parts("{f.name}", {LISTS[short]}, {", ".join(a for a in arguments if a != "_RESULT")})\n'
@@ -237,7 +252,7 @@ def function_text(f, structures):
     return text
 
 
-def write_ops(headers, into):
+def write_ops(headers, into, in_python):
     structures = {}
     for h in headers:
         structures.update(structures_of(h))
@@ -247,7 +262,7 @@ def write_ops(headers, into):
             short = f.name.removeprefix("weft_")
             if short in BY_HAND or f.result not in ("weft_value *", "int"):
                 continue
-            text.append(function_text(f, structures))
+            text.append(function_text(f, structures, in_python))
             if f.parameters[0].type == "weft_value *":
                 of_values.append(python_name(short))
             elif f.parameters[0].type == "weft_graph *":
@@ -272,14 +287,15 @@ def write_stub(package, text, into):
     into.write_text(imports + "from ._ops import (\n" + "".join(f"    {n} as {n},\n" for n in names) + ")\n")
 
 
-def write_fields(headers, into):
+def write_fields(headers, into, in_python):
     structures = {}
     for h in headers:
         structures.update(structures_of(h))
     into.write_text('"""Made by generate.py from the headers of C: what each field of a structure is."""\nFIELDS = {\n' +
-                    "".join(f"    {s.name!r}: {{\n" + "".join(f"        {name!r}: {doc!r},\n" for _, name, _, doc in s.fields if name != "reserved") +
+                    "".join(f"    {s.name!r}: {{\n" + "".join(f"        {name!r}: {in_python(doc)!r},\n" for _, name, _, doc in s.fields if name != "reserved") +
                             "    },\n" for s in structures.values()) + "}\nFUNCTIONS = {\n" +
-                    "".join(f"    {f.name!r}: {in_python(f.doc)!r},\n" for h in headers if h.name in ("hooks.h", "evaluator.h") for f in functions_of(h)) + "}\n")
+                    "".join(f"    {f.name!r}: {in_python(f.doc)!r},\n" for h in headers if h.name in ("hooks.h", "evaluator.h") for f in functions_of(h)) + "}\n\n# Numbers of which a 0 is no default: (structure, field).\nTAKES_ZERO = {\n" +
+                    "".join(f"    ({s.name!r}, {name!r}),\n" for s in structures.values() for _, name, _, doc in s.fields if "WEFT_ZERO" in doc) + "}\n")
 
 
 def main():
@@ -290,9 +306,10 @@ def main():
     o = options.parse_args()
     headers = sorted(o.include.glob("weft/*.h"))
     write_abi(o.include, o.cc, o.into / "_abi.py")
-    text = write_ops(headers, o.into / "_ops.py")
+    in_python = words(headers, o.into / "_abi.py")
+    text = write_ops(headers, o.into / "_ops.py", in_python)
     write_stub(Path(__file__).parent / "weft", text, o.into / "__init__.pyi")
-    write_fields(headers, o.into / "_fields.py")
+    write_fields(headers, o.into / "_fields.py", in_python)
     print(f"{len(text)} ops and layers")
 
 

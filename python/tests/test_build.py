@@ -3,6 +3,7 @@ import gc
 import inspect
 import json
 import os
+import re
 import tempfile
 import unittest
 
@@ -156,6 +157,25 @@ class Plans(unittest.TestCase):
             self.assertTrue(picture._repr_svg_().lstrip().startswith("<?xml"))
         with self.assertRaisesRegex(weft.Error, "no graph.*nowhere"):
             m.view("nowhere")
+
+
+class Documents(unittest.TestCase):
+    OF_C = re.compile(r"\bNULL\b|\bWEFT_[A-Z]|\bweft_[a-z]|(^|[;:,] )0: ")
+    # What Python does not have is called as in C.
+    KEPT = re.compile(r"WEFT_(MAX_\w+|COMM_DEADLINE|TRAIN|ISA|PARAMS_\.\.\.|ARGUMENT|DATA|ORDER|SHAPE|NAME)|weft_(session_set_capture|hook_number|distribution|plateau_step|model_strategy|checkpoint_verify|launch|\w+_options)")
+
+    def test_comments_of_the_headers_are_in_pythons_words(self):
+        from weft import _fields, _ops
+        seen = {f"weft.{n}": f.__doc__ for n, f in vars(_ops).items() if getattr(f, "__module__", "") == "weft._ops" and f.__doc__}
+        seen |= {f"{of.__name__}.{n}": f.__func__.__doc__ for of in (weft.hooks, weft.evaluators) for n, f in vars(of).items() if isinstance(f, staticmethod)}
+        for s in ("compile_options", "optimizer", "param_group", "schedule", "trainer_checkpoints", "trainer_options", "ddp_options", "plateau", "early_stop", "best", "samples"):
+            seen |= {f"{s}.{n}": d for n, d in _fields.FIELDS[f"weft_{s}"].items()}
+        self.assertGreater(len(seen), 300)
+        wrong = {n: d for n, d in seen.items() if self.OF_C.search(self.KEPT.sub("", d))}
+        self.assertEqual(wrong, {})
+        self.assertIn("stride: None (default): 1", weft.conv2d.__doc__)
+        self.assertIn("lr: learning rate; None (default): 1e-3", weft.Optimizer.__doc__)
+        self.assertIn('output: [N,H,W] or [N,C,H,W], u8 or f32, C 1 or 3; None (default): the graph', weft.hooks.samples.__doc__)
 
 
 class Lifetimes(unittest.TestCase):

@@ -1,6 +1,7 @@
 """Ops and optimizers of a program, as Python functions."""
 import os
 import tempfile
+import traceback
 import unittest
 
 import numpy as np
@@ -29,6 +30,14 @@ def curve(ops):
     loss = h.linear(1, "out").square().mean().output("loss")
     m.minimize(loss, optimizer=weft.SGD(0.1))
     return m
+
+
+def raised_in(call):
+    """The name of the function in which a call raised: the last of its traceback, which assertRaises() drops."""
+    try:
+        call()
+    except Exception as why:
+        return traceback.extract_tb(why.__traceback__)[-1].name
 
 
 class Ops(unittest.TestCase):
@@ -108,6 +117,24 @@ class Ops(unittest.TestCase):
         with self.assertRaisesRegex(weft.Error, "treshold"):
             weft.call_op("test.shrink", [x], treshold=0.1)
 
+    def test_what_a_gradient_raises_comes_at_minimize(self):
+        def bad(g):
+            raise LookupError("no rule")
+
+        for gradient, kind, says in ((bad, LookupError, "no rule"), (lambda g: 3, weft.Error, "gradient returns a int"), (lambda g: [3], weft.Error, "by operand 0: it is a int")):
+            ops = weft.OpSet()
+            ops.define("test.shrink", shrink, reals={"threshold": 0.5}, gradient=gradient)
+            if kind is weft.Error:
+                with self.assertRaisesRegex(kind, says):
+                    curve(ops).compile()
+            else:
+                with self.assertRaisesRegex(kind, says):
+                    curve(ops)
+                self.assertEqual(raised_in(lambda ops=ops: curve(ops)), "bad")
+        for what in ("kernel", "infer", "gradient"):
+            with self.assertRaisesRegex(weft.Error, f"{what} is a int: a function"):
+                weft.OpSet().define("test.x", **{"kernel": shrink, what: 3})
+
 
 class Optimizers(unittest.TestCase):
     @staticmethod
@@ -136,8 +163,19 @@ class Optimizers(unittest.TestCase):
             raise LookupError("no such rule")
         with self.assertRaisesRegex(LookupError, "no such rule"):
             self.net(bad)
+        self.assertEqual(raised_in(lambda: self.net(bad)), "bad")
         with self.assertRaisesRegex(weft.Error, "do not broadcast"):
             self.net(lambda u: setattr(u, "parameter", u.parameter + u.parameter.graph.tensor([1.0] * 7)))
+
+    def test_mistakes_of_a_build_function(self):
+        def unknown(u):
+            u.slots["momentum_bufer"] = u.gradient
+
+        for build, says in ((3, "build is a int"), (unknown, "did you mean 'momentum_buffer'"), (lambda u: setattr(u, "parameter", np.zeros(3)), "u.parameter: it is a ndarray"),
+                            (lambda u: u.slots.update() or u.slots.__setitem__("momentum_buffer", 3), "a value of the graph is needed"),
+                            (lambda u: u.numbers["momentm"], "did you mean 'momentum'")):
+            with self.assertRaisesRegex(weft.Error, says):
+                self.net(build)
 
 
 if __name__ == "__main__":

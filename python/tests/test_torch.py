@@ -1,7 +1,11 @@
 """weft.from_torch: 27 small modules of the list judged by f64, and what graphs of one model share. Skipped where torch is not here."""
+import contextlib
+import io
+import logging
 import os
 import sys
 import unittest
+import warnings
 
 try:
     import torch
@@ -182,6 +186,35 @@ class Graphs(unittest.TestCase):
                 if not name.endswith("num_batches_tracked"):
                     np.testing.assert_array_equal(store[name.replace(".", "/")], tensor.numpy(), err_msg=name)
 
+    def test_a_network_that_was_trained_before(self):
+        """Statistics and weights of norms that are not those of a new module: fine-tuning, in both orders of graphs, within autocast, and by to_torch()."""
+        def half(s, image):
+            with torch.autocast("cpu", torch.bfloat16):
+                return s.net(image).float()
+
+        for first in (True, False):
+            for module in (Evaluated, lambda net: Fn(half, net=net)):
+                torch.manual_seed(4)
+                net = Net()
+                net.drop.p = 0.0
+                for i in range(3):
+                    net(3 * image(8 + i) + 1)
+                with torch.no_grad():
+                    net.bn.weight.uniform_(0.5, 2)
+                    net.bn.bias.normal_()
+                model = weft.Model("net", batch=8)
+                for train in (first, not first):
+                    model.from_torch("train" if train else "predict", module(net), (image(),), train=train)
+                store = model.compile().store()
+                np.testing.assert_array_equal(store["net/bn/running_var"], net.bn.running_var.numpy())
+                for train in (False, True):
+                    with torch.no_grad():
+                        expected = module(net.train(train))(image())
+                    made = weft.module_of(store, "train" if train else "predict")(image())
+                    torch.testing.assert_close(made, expected, rtol=0, atol=(1e-5 if module is Evaluated else 0.03) * float(expected.abs().max()))
+                weft.to_torch(store, Evaluated(other := Net()))
+                torch.testing.assert_close(other.bn.running_var, net.bn.running_var)
+
     def test_a_network_has_one_name_in_a_model(self):
         net, model, _ = train_and_eval()
         with self.assertRaisesRegex(weft.Error, "net.conv.weight in another graph"):
@@ -201,6 +234,204 @@ class Graphs(unittest.TestCase):
         _, model, _ = train_and_eval()
         with self.assertRaisesRegex(weft.Error, "other.weight"):
             model.compile().store().load_state_dict({**Trained(Net()).state_dict(), "other.weight": torch.zeros(1)})
+
+
+class Fn(nn.Module):
+    """A module that is a function of itself and its input."""
+
+    def __init__(self, function, **parts):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
+class Counts(unittest.TestCase):
+    """num_batches_tracked after to_torch() without steps."""
+
+    def counted(self, store, net):
+        weft.to_torch(store, Trained(net))
+        return int(net.bn.num_batches_tracked)
+
+    def test_by_a_trainer_and_by_runs(self):
+        net, model, label = train_and_eval({"image": {0: "batch"}, "label": {0: "batch"}})
+        data = {"image": image(32).numpy(), "label": (torch.arange(32) % 5).numpy()}
+        self.assertEqual(self.counted(weft.Trainer(model, train=data, batch=8, epochs=3).fit().store, net), 12)
+        store = model.compile().store()
+        with store.session() as s:
+            for _ in range(5):
+                s.run("train", image=image(), label=label)
+        self.assertEqual(self.counted(store, net), 5)
+        self.assertEqual(store.steps(), {"sgd:all": 5})
+        weft.to_torch(store, Trained(net), steps=0)
+        self.assertEqual(int(net.bn.num_batches_tracked), 0)
+
+    def test_each_network_by_its_own_optimizer(self):
+        class Pair(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4, affine=False))
+
+        class Of(nn.Module):
+            def __init__(self, pair, name):
+                super().__init__()
+                self.pair, self.name = pair, name
+
+            def forward(self, x):
+                return getattr(self.pair, self.name)(x).square().mean()
+
+        pair, model = Pair(), weft.Model("pair")
+        for name in "ab":
+            model.from_torch(name, Of(pair, name), (torch.randn(8, 3),), minimize={f"pair/{name}": weft.SGD(0.1, name=f"for_{name}" if name == "a" else None)})
+        store = model.compile().store()
+        with store.session() as s:
+            for i in range(7):
+                s.run("a" if i < 2 else "b", x=torch.randn(8, 3))
+        weft.to_torch(store, Of(pair, "a"))
+        self.assertEqual([int(n.num_batches_tracked) for n in (pair.a[1], pair.b[1])], [2, 5])
+
+
+class Regions(unittest.TestCase):
+    """Checkpoints, autocast, and no_grad() within it: gradients as PyTorch's, and the names of scopes."""
+
+    def gradients(self, module, x, rtol=1e-5):
+        """The model, after its gradients by all parameters were compared."""
+        model = weft.Model("m")
+        model.from_torch("g", module, (x,), minimize=weft.SGD(0.1))
+        module.zero_grad()
+        module(x).backward()
+        store = model.compile(manual=True).store()
+        with store.session() as s:
+            s.run("g", x=x)
+            for name, p in module.named_parameters():
+                path = name.replace(".", "/")
+                if p.grad is None:
+                    with self.assertRaisesRegex(weft.Error, "trains no parameter"):
+                        s.gradient("g", path)
+                else:
+                    torch.testing.assert_close(torch.from_numpy(s.gradient("g", path)), p.grad, rtol=rtol, atol=rtol * float(p.grad.abs().max()))
+        return model
+
+    def test_a_checkpoint_keeps_its_gradient(self):
+        from torch.utils.checkpoint import checkpoint
+        for reentrant in (True, False):
+            torch.manual_seed(1)
+            self.gradients(Fn(lambda s, x, r=reentrant: checkpoint(s.second, s.first(x), use_reentrant=r).square().mean(), first=nn.Linear(3, 4), second=nn.Linear(4, 2)),
+                           torch.randn(8, 3))
+
+    def test_autocast_is_casts_in_the_modules_scope(self):
+        class Two(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc, self.norm, self.conv = nn.Linear(6, 8), nn.LayerNorm(8), nn.Conv1d(1, 2, 3)
+
+            def forward(self, x):
+                return self.conv(torch.softmax(self.norm(self.fc(x)), -1)[:, None])
+
+        def half(s, x):
+            with torch.autocast("cpu", torch.bfloat16):
+                y = s.two(x)
+            return s.last(y.float()).square().mean()
+
+        torch.manual_seed(2)
+        module = Fn(half, two=Two(), last=nn.Linear(6, 3))
+        model = self.gradients(module, torch.randn(16, 6), rtol=0.02)
+        text = model.text()
+        for line in (r"bf16\[16,8\] = linear\(.* in two/fc", r"layer_norm\(.* in two/norm", r"bf16\[16,2,6\] = \w+\(.* in two/conv", r"f32\[16,2,3\] = linear\(.* in last"):
+            self.assertRegex(text, line)
+        store = model.compile().store()
+        with store.session() as s:
+            loss = float(s.run("g", fetch="output", x=torch.ones(16, 6))["output"])
+        self.assertAlmostEqual(loss, float(module(torch.ones(16, 6)).detach()), delta=0.01 * loss)
+
+    def test_numbers_of_autocast_are_pytorchs(self):
+        """Each op rounds as PyTorch's does, but for a sum in another order: of a hundred numbers one may be the next of bf16."""
+        def cast(function):
+            def forward(s, x):
+                with torch.autocast("cpu", torch.bfloat16):
+                    return function(s, x).float()
+            return forward
+
+        def nested(s, x):
+            y = s.fc(x)
+            with torch.autocast("cpu", enabled=False):
+                return s.fc(x.float()) + y.float()
+
+        torch.manual_seed(5)
+        rows, images = torch.randn(16, 64), torch.randn(4, 8, 12, 12)
+        for function, parts, x in ((lambda s, x: s.fc(x), dict(fc=nn.Linear(64, 32)), rows), (lambda s, x: s.norm(s.fc(x)), dict(fc=nn.Linear(64, 32), norm=nn.LayerNorm(32)), rows),
+                                   (lambda s, x: torch.softmax(s.fc(x), -1), dict(fc=nn.Linear(64, 32)), rows), (lambda s, x: nn.functional.gelu(s.fc(x)), dict(fc=nn.Linear(64, 32)), rows),
+                                   (lambda s, x: s.norm(s.conv(x)), dict(conv=nn.Conv2d(8, 16, 3), norm=nn.GroupNorm(4, 16)), images),
+                                   (lambda s, x: s.norm(s.conv(x)), dict(conv=nn.Conv2d(8, 16, 3), norm=nn.BatchNorm2d(16)), images), (nested, dict(fc=nn.Linear(64, 32)), rows)):
+            module = Fn(cast(function), **parts)
+            with torch.no_grad():
+                expected = module(x)
+            model = weft.Model("m")
+            model.from_torch("g", module, (x,))
+            with model.compile(unoptimized=True).store().session() as s:
+                made = torch.from_numpy(s.run("g", x=x)["output"])
+            self.assertLessEqual(int((made != expected).sum()), made.numel() // 100, list(parts))
+            torch.testing.assert_close(made, expected, rtol=2.0**-7, atol=2.0**-8 * float(expected.abs().max()))
+
+    def test_no_grad_within_autocast_has_no_gradient(self):
+        def step(s, x):
+            with torch.autocast("cpu", torch.bfloat16):
+                y = s.a(x)
+                with torch.no_grad():
+                    target = s.b(s.a(x))
+                made = s.c(y)
+            return (made.float() - target.float()).square().mean()
+
+        torch.manual_seed(3)
+        self.gradients(Fn(step, a=nn.Linear(3, 4), b=nn.Linear(4, 4), c=nn.Linear(4, 4)), torch.randn(16, 3), rtol=0.03)
+
+    def test_autocast_within_no_grad(self):
+        def step(s, x):
+            with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+                target = s.b(x)
+            return (s.a(x) - target.float()).square().mean()
+
+        torch.manual_seed(4)
+        self.gradients(Fn(step, a=nn.Linear(3, 4), b=nn.Linear(3, 4)), torch.randn(16, 3), rtol=0.02)
+
+
+class Quiet(unittest.TestCase):
+    """What torch.export says to PyTorch's developers stays out; what is said to the program's author comes."""
+
+    def said(self, module, x):
+        """Warnings, what was logged, and what was printed."""
+        printed = io.StringIO()
+        with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stderr(printed), self.assertLogs() as logs:
+            warnings.simplefilter("always")
+            logging.getLogger("mine").warning("so that there is one")
+            with contextlib.suppress(weft.Error):
+                weft.Model("m").from_torch("g", module, (x,))
+        return [str(w.message) for w in caught] + logs.output[1:] + ([printed.getvalue()] if printed.getvalue() else [])
+
+    def test_nothing_of_tracing_is_heard(self):
+        from torch.utils.checkpoint import checkpoint
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            old = nn.utils.weight_norm(nn.Linear(3, 3))
+        for module, x in ((Fn(lambda s, x: x * 2 if x.sum() > 0 else x), torch.randn(4, 3)), (Fn(lambda s, x: x * int(x.sum())), torch.randn(4, 3)),
+                          (Fn(lambda s, x: s.inner(x)[0], inner=nn.LSTM(3, 4)), torch.randn(5, 2, 3)), (Fn(lambda s, x: s.inner(x), inner=old), torch.randn(4, 3)),
+                          (Fn(lambda s, x: checkpoint(s.inner, x), inner=nn.Linear(3, 3)), torch.randn(4, 3)),
+                          (Fn(lambda s, x: s.inner(x), inner=nn.utils.spectral_norm(nn.Linear(3, 3))), torch.randn(4, 3))):
+            self.assertEqual(self.said(module, x), [])
+
+    def test_the_programs_own_words_are(self):
+        def forward(s, x):
+            warnings.warn("of the program")
+            sys.stderr.write("printed")
+            s.kept = x
+            return x + 1
+        said = self.said(Fn(forward), torch.randn(4, 3))
+        self.assertIn("of the program", said)
+        self.assertIn("printed", said)
+        self.assertTrue(any("self.kept was assigned" in w for w in said), said)
 
 
 class Refused(unittest.TestCase):
@@ -238,6 +469,11 @@ class Refused(unittest.TestCase):
     def test_a_cond_by_numbers(self):
         said = self.refused(lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x.sin(), (x,)), torch.randn(4, 4))
         self.assertRegex(said, rf"cond in inner \(.*{HERE}:\d+\): its condition is computed when the graph runs: compute both branches, and take one")
+    def test_a_graph_that_failed_is_not_finished(self):
+        model = weft.Model("m")
+        for says in ("no such op", "a call that failed has left the graph g unfinished"):
+            with self.assertRaisesRegex(weft.Error, says):
+                model.from_torch("g", Fn(lambda s, x: torch.linalg.svd(x)[1]), (torch.randn(4, 4),))
 
     def test_a_loss_that_is_not_there(self):
         with self.assertRaisesRegex(weft.Error, "let the module return its loss"):
@@ -258,6 +494,54 @@ class Refused(unittest.TestCase):
         with self.assertRaisesRegex(weft.Error, "names="):
             weft.Trainer(model, train=pairs, batch=4)
         weft.Trainer(model, train=weft.samples(pairs, names=["x"]), batch=4, epochs=1).fit()
+
+    def test_what_a_newcomer_forgets(self):
+        def step(**options):
+            model = weft.Model("m", batch=8)
+            model.from_torch("train", Trained(Net()), (image(), torch.arange(8) % 5), **{"minimize": weft.SGD(0.1), **options})
+            return model
+
+        def packed(s, x):
+            return s.rnn(nn.utils.rnn.pack_padded_sequence(x, torch.tensor([3, 2]), batch_first=True))[0].data
+
+        data = {"image": image(), "label": torch.arange(8) % 5}
+        pairs = torch.utils.data.TensorDataset(image(), torch.arange(8) % 5)
+        for says, mistake in (
+                ('{"image": {0: "batch"}}|each argument.*label has none', lambda: step(dynamic={"image": {0: "batch"}})), ("dynamic=True: a dict", lambda: step(dynamic=True)),
+                (r"^from_torch: dynamic has image=0", lambda: step(dynamic={"image": 0})), ("no graph of the model trains", lambda: weft.Trainer(step(minimize=None), train=data)),
+                ("run the padded ones, and mask", lambda: weft.Model("m").from_torch("g", Fn(packed, rnn=nn.LSTM(3, 4, batch_first=True)), (torch.randn(2, 3, 3),))),
+                ("is no torch.nn.Module", lambda: weft.Model("m").from_torch("g", torch.relu, (image(),))),
+                (r"do not fit Linear.forward\(input", lambda: weft.Model("m").from_torch("g", nn.Linear(3, 2), (), dynamic={"input": {0: "batch"}})),
+                ("begin with 'net.': give the module that holds it as 'net'", lambda: weft.to_torch(step().compile().store(), Net())),
+                ("loader.dataset, and batch=", lambda: weft.Trainer(step(), train=torch.utils.data.DataLoader(pairs, batch_size=4)))):
+            with self.subTest(says), self.assertRaisesRegex(weft.Error, says):
+                mistake()
+
+    def test_examples_are_tensors_arrays_or_one_alone(self):
+        for args in (torch.randn(4, 3), np.zeros((4, 3), "f4"), [np.zeros((4, 3), "f4")]):
+            model = weft.Model("m")
+            self.assertEqual(model.from_torch("g", Loss(), args, outputs="loss").inputs()[0].shape, (4, 3))
+
+    def test_a_batch_that_the_examples_fix(self):
+        net, model, label = train_and_eval()
+        data = {"image": image(32).numpy(), "label": (torch.arange(32) % 5).numpy()}
+        for use in (lambda: weft.Trainer(model, train=data, batch=16), lambda: model.compile(batch=16)):
+            with self.assertRaisesRegex(weft.Error, r'examples\' batch of 8 alone: from_torch\(..., dynamic={"image": {0: "batch"}, "label": {0: "batch"}}\)'):
+                use()
+        weft.Trainer(model, train=data, batch=8, epochs=1).fit()
+        other = weft.Model("m", batch=4)
+        other.from_torch("g", Loss(), (torch.randn(2, 3),), minimize=weft.SGD(0.1))
+        with self.assertRaisesRegex(weft.Error, "batch=4: graph g"):
+            weft.Trainer(other, train={"x": np.zeros((8, 3), "f4")})
+
+    def test_a_tensor_of_a_device_has_one_text(self):
+        net, model, label = train_and_eval()
+        away = image().to("meta")
+        store = model.compile().store()
+        for use in (lambda: store.session().run("train", image=away, label=label), lambda: weft.Trainer(model, train={"image": away, "label": label}, batch=8),
+                    lambda: weft.samples([{"image": away}]), lambda: weft.arrays(image=away), lambda: store.load_state_dict({"net.fc.bias": away}, strict=False)):
+            with self.assertRaisesRegex(weft.Error, r"(image|net/fc/bias): a tensor on meta, and memory of the host is taken: write tensor.cpu\(\)"):
+                use()
 
     def test_a_dynamic_argument_that_is_not_there(self):
         with self.assertRaisesRegex(weft.Error, "dynamic names images"):

@@ -1,4 +1,5 @@
 """Trainers from Python: data, hooks, evaluators and steps that are Python functions; what they raise; Ctrl-C; ranks."""
+import gc
 import os
 import shutil
 import signal
@@ -7,7 +8,9 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import unittest
+import weakref
 
 import numpy as np
 import weft
@@ -86,6 +89,10 @@ class Trainers(unittest.TestCase):
                                     (dict(train_step=step, iterations=2), OverflowError, "step")]:
             with self.assertRaisesRegex(kind, says):
                 self.trainer(**options).fit()
+            try:
+                self.trainer(**options).fit()
+            except kind as why:
+                self.assertIn(traceback.extract_tb(why.__traceback__)[-1].name, ("bad", "__getitem__", "step"))
 
     def test_an_exception_reaches_the_program_whatever_its_text(self):
         class Odd(Exception):
@@ -196,6 +203,8 @@ class Trainers(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             whole = self.trainer(epochs=2).fit().store["fc/weight"]
             self.trainer(epochs=1, checkpoints=dict(folder=folder, every=3)).fit()
+            with self.trainer(checkpoints=dict(folder=folder, resume="auto")), self.assertRaisesRegex(weft.Error, r"writes its checkpoints there: .* close\(\) it"):
+                self.trainer(checkpoints=dict(folder=folder, resume="auto"))
             resumed = self.trainer(epochs=2, checkpoints=dict(resume=folder)).fit()
             np.testing.assert_array_equal(resumed.store["fc/weight"], whole)
 
@@ -204,6 +213,65 @@ class Trainers(unittest.TestCase):
                               (dict(checkpoints=dict(ever=3)), "did you mean every")]:
             with self.assertRaisesRegex(weft.Error, says):
                 self.trainer(**options)
+
+    def test_a_trainer_dies_with_the_hooks_that_refer_to_it(self):
+        """Hooks, evaluators, steps and samplers that have their trainer; `close` frees it before."""
+        class Right(weft.Evaluator):
+            name, reads = "right", ("logits",)
+
+            def batch(self, tally, logits):
+                self.trainer.progress
+
+            def report(self, tally):
+                tally.report(1.0)
+
+        class Steps(weft.Hook):
+            def after_iteration(self, trainer):
+                self.seen = self.trainer is trainer
+
+        for close in (False, True):
+            held, steps, right = [], Steps(), Right()
+
+            def step(trainer, held=held):
+                held[0].run("train")
+
+            t = self.trainer(hooks=[steps, lambda trainer, point, held=held: held], evaluators=[right], train_step=step, iterations=3, val={"x": X, "y": Y},
+                             sampler=lambda epoch, n, held=held: range(n))
+            held.append(t)
+            steps.trainer = right.trainer = t
+            t.fit()
+            self.assertTrue(steps.seen)
+            if close:
+                t.close()
+            gone, owned = weakref.ref(t), weakref.ref(t._owned) if t._owned else None
+            del t, held, steps, right, step
+            gc.collect()
+            self.assertIsNone(gone())
+            self.assertIsNone(owned and owned())
+
+    def test_a_trainer_is_a_context(self):
+        with self.trainer() as t:
+            t.fit()
+        with self.assertRaisesRegex(weft.Error, "this Trainer is closed"):
+            t.fit()
+
+    def test_a_function_gives_the_order_of_samples(self):
+        seen = []
+
+        def backwards(epoch, n):
+            seen.append((epoch, n))
+            return np.arange(n)[::-1]
+
+        turned = {"x": X[::-1].copy(), "y": Y[::-1].copy()}
+        np.testing.assert_array_equal(self.trainer(sampler=backwards).fit().store["fc/weight"], self.trainer(train=turned, in_order=True).fit().store["fc/weight"])
+        self.assertIn((1, 200), seen)
+        few = self.trainer(sampler=lambda epoch, n: [7] * n, sampler_count=40, epochs=1).fit()
+        self.assertEqual(few.progress.iteration, 2)
+
+        for sampler, kind, says in [(lambda e, n: 1 / 0, ZeroDivisionError, "division"), (lambda e, n: range(n - 1), weft.Error, "200 numbers of samples"),
+                                    (lambda e, n: [10**6] * n, weft.Error, "names sample 1000000, there are 200"), (lambda e, n: [0.5] * n, weft.Error, "sampler")]:
+            with self.assertRaisesRegex(kind, says):
+                self.trainer(sampler=sampler).fit()
 
     def test_ctrl_c_ends_a_training(self):
         t = self.trainer(epochs=10**6)

@@ -27,10 +27,10 @@ def memory_of_c(data, about, writeable):
     return array
 
 
-def _of_torch(array):
+def _of_torch(array, what):
     import torch
     if array.device.type != "cpu":
-        raise Error("argument", f"a tensor on {array.device}: sessions take memory of the host, so write tensor.cpu()")
+        raise Error("argument", f"{what}: a tensor on {array.device}, and memory of the host is taken: write tensor.cpu()")
     array = array.detach()
     if array.dtype == torch.bfloat16:
         return array.contiguous().view(torch.int16).numpy().view("uint16"), "bf16"
@@ -70,7 +70,7 @@ def as_array(array, dtype=None, what="this"):
     import numpy
     dtype, name = None if dtype is None else dtype_name(dtype), None
     if type(array).__module__.split(".")[0] == "torch" and hasattr(array, "device"):
-        array, name = _of_torch(array)
+        array, name = _of_torch(array, what)
     elif isinstance(array, (int, float, list, tuple)):
         array, name = _of_numbers(array, dtype, what)
     elif not isinstance(array, (numpy.ndarray, numpy.generic)):

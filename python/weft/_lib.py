@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from ._abi import ffi
+from ._words import in_python, words_of
 
 NULL = ffi.NULL
 ZERO = -1e-300  # WEFT_ZERO: a true 0 where 0 stands for a default
@@ -58,16 +59,6 @@ if __version__ != "{}.{}.{}".format(*lib._version):
 
 # ---- words ----
 
-def words_of(type_name):
-    """The words of an enum and their numbers: {"sum": 0, "mean": 1}."""
-    names = ffi.typeof(type_name).relements
-    # "WEFT_RANKS_SUM" and "WEFT_RANKS_MEAN" have "WEFT_RANKS_" before the words.
-    first, last = min(names), max(names)
-    same = next((i for i in range(len(first)) if first[i] != last[i]), 0)
-    begin = first.rindex("_", 0, same) + 1
-    return {name[begin:].lower(): number for name, number in sorted(names.items(), key=lambda item: item[1])}
-
-
 # Element types as NumPy and torch call them.
 DTYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int8": "i8", "uint8": "u8",
           "uint16": "u16", "uint32": "u32", "bool": "bool"}
@@ -77,7 +68,7 @@ _words: dict = {}
 def word(type_name, value):
     """The number of a word of an enum: word("weft_reduction", "sum")."""
     if type_name not in _words:
-        _words[type_name] = words_of(type_name)
+        _words[type_name] = words_of(type_name, ffi)
     words = _words[type_name]
     # numpy.dtype("float32") and torch.float32 are "f32" here.
     key = str(value).lower().replace("-", "_")
@@ -96,7 +87,7 @@ def dtype_word(number):
     return string(lib.weft_dtype_name(number))
 
 
-STATUSES = {number: name for name, number in words_of("weft_status").items()}
+STATUSES = {number: name for name, number in words_of("weft_status", ffi).items()}
 
 
 # ---- errors ----
@@ -131,14 +122,14 @@ def check(status, error):
     found = re.search(r"Python exception (\d+): ", says)
     if found and int(found[1]) in _raised:
         raise _raised.pop(int(found[1]))
-    raise Error(STATUSES[status], says)
+    raise Error(STATUSES[status], in_python(says))
 
 
 def callback(signature, function, failed):
     """A function of C that calls a Python one. What that raises, and what a signal's handler raises as it begins, goes to failed(text, arguments),
     by which C is told; its result is returned to C."""
     def onerror(kind, why, trace):
-        return failed(keep_raised(why), trace.tb_frame.f_locals if trace else {})
+        return failed(keep_raised(why.with_traceback(trace)), trace.tb_frame.f_locals if trace else {})
     return ffi.callback(signature, function, onerror=onerror)
 
 
@@ -177,6 +168,14 @@ def text(value):
 def string(value):
     """A text of C."""
     return None if value == NULL else ffi.string(value).decode(errors="replace")
+
+
+def each(at):
+    """What at(0), at(1), ... return until one is false or NULL, as lists of C are read."""
+    i = 0
+    while found := at(i):
+        yield found
+        i += 1
 
 
 def taken(value):

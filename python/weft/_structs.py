@@ -1,5 +1,5 @@
 """Structures of options from keywords: each field by its own name, whatever the structure."""
-from ._fields import FIELDS
+from ._fields import TAKES_ZERO
 from ._lib import NULL, ZERO, Error, ffi, lib, text, word
 
 # Fields that are given otherwise than C has them: (structure, field) -> function(structure pointer, value, keep).
@@ -20,6 +20,8 @@ def fields_of(name):
 
 def fill(made, name, values, keep, axes=None):
     fields = fields_of(name)
+    if not isinstance(values, dict):
+        raise Error("argument", f"{values!r}: a dict is needed, of {', '.join(f for f in fields if f != 'reserved')}")
     for key, value in values.items():
         if value is None:
             continue
@@ -34,6 +36,10 @@ def fill(made, name, values, keep, axes=None):
             key += {2: "_hw", 3: "_dhw"}.get(len(value), "")
             if key not in fields or fields[key].type.kind == "primitive":
                 raise Error("argument", f"{key}: it takes one number, not {len(value)}")
+        if fields[key].type.cname == "_Bool" and not isinstance(value, bool):
+            if getattr(value, "dtype", None) != bool and value not in (0, 1):
+                raise Error("argument", f"{key}={value!r}: it is True or False")
+            value = bool(value)
         if fields[key].type.cname == "double":
             value = number(name, key, value)
         put(made, key, fields[key].type, value, keep, axes)
@@ -49,6 +55,14 @@ def near(word_given, names):
     return ffi.string(best).decode() if best != NULL else None
 
 
+def no_such(said, name, names):
+    """The error for a name that is not among `names`: "the model has no graph 'trian': did you mean 'train'? It has train, val"."""
+    names = [str(n) for n in names]
+    meant = near(name, names)
+    has = f"t has {', '.join(names)}" if names else "t has no others"
+    return Error("name", f"{said} '{name}'" + (f": did you mean '{meant}'? I{has}" if meant else f"; i{has}"))
+
+
 # Structures whose numbers a table describes.
 TABLES = {"weft_compile_options": "weft_compile_fields", "weft_optimizer": "weft_optimizer_fields", "weft_schedule": "weft_schedule_fields",
           "weft_trainer_options": "weft_trainer_fields", "weft_trainer_checkpoints": "weft_trainer_checkpoints_fields"}
@@ -59,7 +73,7 @@ def number(name, key, value):
     if value != 0 or isinstance(value, bool):
         return value
     row = lib.weft_field_find(getattr(lib, TABLES[name])(), text(key)) if name in TABLES else NULL
-    takes_zero = row.kind == lib.WEFT_FIELD_NUMBER if row != NULL else "WEFT_ZERO" in FIELDS.get(name, {}).get(key, "")
+    takes_zero = row.kind == lib.WEFT_FIELD_NUMBER if row != NULL else (name, key) in TAKES_ZERO
     return ZERO if takes_zero else value
 
 
@@ -105,7 +119,16 @@ def put(made, key, kind, value, keep, axes):
         else:
             setattr(made, key, value)
     except (TypeError, OverflowError, IndexError) as why:
-        raise Error("argument", f"{key}={value!r}: {why}") from None
+        said = f"{needed(kind)} is needed" if "ctype" in str(why) or "cdata" in str(why) else str(why)
+        raise Error("argument", f"{key}={value!r}: {said}") from None
+
+
+def needed(kind):
+    """What a field takes, for errors."""
+    if kind.kind == "array":
+        return "a list of numbers" if kind.item.kind == "primitive" else "a list of dicts"
+    is_struct = kind.kind == "struct" or kind.kind == "pointer" and kind.item.kind == "struct"
+    return "a number" if kind.kind == "primitive" else "a dict" if is_struct else "what C alone can give"
 
 
 def init(value):

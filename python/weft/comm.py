@@ -46,6 +46,8 @@ def world(way=None, **options):
     way: "mpi", "ucx" or "local"; None: MPI under mpirun and Slurm, else shared memory on one machine and UCX on several
     options: deadline_seconds and the other fields of weft_comm_options
     """
+    if way not in (None, "mpi", "ucx", "local"):
+        raise Error("argument", f"world: {way!r} is not one of mpi, ucx, local")
     environment = [ffi.new("char[]", f"{k}={v}".encode("utf-8", "surrogateescape")) for k, v in os.environ.items()]
     launch = ffi.new("weft_launch *")
     call(lib.weft_launch_read, NULL, ffi.new("char *[]", environment + [NULL]), launch)
@@ -56,8 +58,6 @@ def world(way=None, **options):
     if way is None:
         is_env = string(launch.launcher) == "env"
         way = "mpi" if not is_env else "local" if launch.local_world == launch.world else "ucx"
-    if way not in ("mpi", "ucx", "local"):
-        raise Error("argument", f"world: {way!r} is not one of mpi, ucx, local")
     if way != "local":
         lib.open(f"libweft_{way}")
     return Comm(make(getattr(lib, f"weft_comm_{way}"), launch, how), *keep)

@@ -1,13 +1,14 @@
 """Models, graphs and values: what a program builds."""
 import contextlib
 import operator
-from typing import Sequence, Tuple, Union
+import os
+from typing import Callable, ClassVar, Sequence, Tuple, Union
 
 from . import _ops
 from ._build import _build, _numbers, failed, place
 from ._handles import Handle
-from ._lib import NULL, Error, call, dtype_word, ffi, lib, make, string, taken, text, word
-from ._structs import structure
+from ._lib import NULL, Error, call, dtype_word, each, ffi, lib, make, string, taken, text, word
+from ._structs import near, no_such, structure
 
 Init = Union[str, Tuple]  # initial values: "zeros", ("normal", 0, 0.02)
 Numbers = Union[int, Sequence[Union[int, str]], None]  # a shape, in which "batch" is the batch, or axes
@@ -271,10 +272,15 @@ class Port:
 
 
 def _ports(at):
-    port, found = ffi.new("weft_port *"), []
-    while at(len(found), port):
-        found.append(Port(port))
-    return found
+    port = ffi.new("weft_port *")
+    return [Port(port) for _ in each(lambda i: at(i, port))]
+
+
+class _Graphs(dict):
+    """Graphs by their names."""
+
+    def __missing__(self, name):
+        raise KeyError(str(no_such("the model has no graph", name, self)))
 
 
 class Model(Handle):
@@ -283,6 +289,7 @@ class Model(Handle):
     m = weft.Model("gan", batch=64)
     g = m.graph("d_step", train=True)
     """
+    from_torch: ClassVar[Callable[..., "Graph"]]  # torch.py has it
 
     def __init__(self, name="model", batch=None, ops=None, *, _pointer=None):
         pointer = lib.weft_model_new_in(text(name), _env(ops)) if _pointer is None else _pointer
@@ -290,7 +297,10 @@ class Model(Handle):
             raise Error("memory", "model: out of memory")
         super().__init__(pointer, lib.weft_model_free, ops)
         self._graphs = {}
+        self._ops = ops
+        self._batch = batch
         self._begin = {}  # path -> tensor of a module, with which stores begin
+        self._examples = {}  # graph of a module without a batch axis -> the lengths of its inputs' first axes, as the examples had them
         self.other_names = {}  # names of a module's state_dict that have no value of their own here: tied ones and constants
         self._ok(None)
         if batch is not None:
@@ -327,16 +337,38 @@ class Model(Handle):
     def graphs(self):
         """The graphs by their names, in the order of making."""
         count = lib.weft_graph_count(self.pointer)
-        return {string(lib.weft_graph_name(self.pointer, i)): self._graph(lib.weft_model_graph(self.pointer, i)) for i in range(count)}
+        return _Graphs({string(lib.weft_graph_name(self.pointer, i)): self._graph(lib.weft_model_graph(self.pointer, i)) for i in range(count)})
 
     def parameters(self, pattern=None):
         """Parameters and state whose path matches: {path: ParameterInfo}."""
-        info, found, i = ffi.new("weft_parameter_info *"), {}, 0
-        while lib.weft_model_parameter(self.pointer, text(pattern), i, info):
-            p = Parameter(info)
-            found[p.path] = p
-            i += 1
-        return found
+        info = ffi.new("weft_parameter_info *")
+        found = (Parameter(info) for _ in each(lambda i: lib.weft_model_parameter(self.pointer, text(pattern), i, info)))
+        return {p.path: p for p in found}
+
+    def _looked_up(self, call, pattern):
+        """Refuses a pattern of which a part matches no parameter, and says which scope or parameter is near."""
+        if not isinstance(pattern, str):
+            raise Error("argument", f"{call}: {pattern!r} is no pattern of parameters: a text is needed, as \"generator\" or \"encoder,head*weight\"")
+        for part in pattern.split(","):
+            if part.strip() and not self.parameters(part.strip()):
+                paths = list(self.parameters())
+                scopes = {"/".join(p.split("/")[:i]): None for p in paths for i in range(1, p.count("/") + 1)}
+                meant = near(part.strip(), [*scopes, *paths])
+                file, line = place()
+                raise Error("name", f"{os.path.basename(string(file) or '')}:{line}: {call}: no parameter matches '{part.strip()}'" +
+                            (f": did you mean '{meant}'? S" if meant else "; s") +
+                            f"copes and parameters: {', '.join([*scopes, *paths][:20])}{' ...' if len(scopes) + len(paths) > 20 else ''}")
+
+    def check_batch(self, batch):
+        """Refuses a batch that no axis of a module's graphs follows."""
+        trained = {n for n, g in self.graphs.items() if g.is_train}
+        fixed = {n: e for n, e in self._examples.items() if n in trained} if trained else self._examples if len(self._examples) == len(self.graphs) else {}
+        for graph, lengths in fixed.items():
+            batch = batch or self._batch
+            if batch and lengths and batch not in lengths.values():
+                axes = ", ".join(f'"{n}": {{0: "batch"}}' for n in lengths)
+                raise Error("shape", f"batch={batch}: graph {graph} is of a module that was imported for the examples' batch of {next(iter(lengths.values()))} alone: "
+                            f"from_torch(..., dynamic={{{axes}}}) lets it follow the batch")
 
     def minimize(self, loss, pattern=None, optimizer=None):
         """Adds to the loss's graph the gradients by all trainable parameters under `pattern` ("generator", "encoder,head*weight"; None: all)
@@ -347,9 +379,21 @@ class Model(Handle):
         if not isinstance(optimizer, Optimizer):
             raise Error("argument", f"minimize: a {type(optimizer).__module__}.{type(optimizer).__name__} is no optimizer of Weft's: weft.Adam(1e-3), say")
         made = optimizer.structure(keep)
+        if not isinstance(loss, Value):
+            raise Error("argument", f"minimize: the loss is a {type(loss).__name__}: it must be a value of a graph")
+        if pattern is not None and loss.graph.is_train:
+            self._looked_up("minimize", pattern)
         lib.weft_at(loss.pointer, *place())
         if lib.weft_minimize(loss.pointer, text(pattern), made):
             failed(self)
+        if self._ops is not None:
+            self._try_gradients(loss.graph.name)
+
+    def _try_gradients(self, graph):
+        """Builds the gradients of a graph that may have ops of the program, whose Python functions may raise: now, not when it is compiled."""
+        from .plan import Plan
+        with contextlib.suppress(Error):  # compile() says it, when the model is complete
+            Plan(self, {"graph": graph})
 
     def assign(self, state, value):
         """Writes the value into a state, or a parameter, when the graph runs."""
@@ -373,6 +417,7 @@ class Model(Handle):
 
     def freeze(self, pattern):
         """Parameters whose path matches are trained by no minimize(), before or after this call."""
+        self._looked_up("freeze", pattern)
         self._setting(lib.weft_freeze, text(pattern))
 
     def precision(self, dtype, path=None):
@@ -389,6 +434,7 @@ class Model(Handle):
     def ddp(self, path, **options):
         """Options of data parallelism for the parameters under a path: m.ddp("generator", zero=2, bucket_cap_mb=4)."""
         keep: list = []
+        self._looked_up("ddp", path)
         self._setting(lib.weft_model_set_ddp, text(path), structure("weft_ddp_options", options, keep))
 
     def set_optimizer(self, settings, name=None):

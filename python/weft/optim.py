@@ -10,6 +10,8 @@ def _schedule(made, value, keep):
         call(lib.weft_schedule_text, text(value), made.schedule)
         return
     value = [value] if isinstance(value, dict) else value
+    if not isinstance(value, (list, tuple)):
+        raise Error("argument", f"schedule={value!r}: a text as \"cosine:0-1000\", or a list of dicts is needed")
     at_most("schedule", value, fields_of("weft_optimizer")["schedule"].type)
     for i, part in enumerate(value):
         fill(made.schedule + i, "weft_schedule", part, keep)

@@ -4,7 +4,8 @@ import types
 from ._arrays import memory_of_c
 from ._build import _call, _Held, _values, failed, place
 from ._handles import Borrowed, Handle
-from ._lib import NULL, Error, call, callback, dtype_word, ffi, lib, make, text, word
+from ._lib import NULL, Error, call, callback, dtype_word, each, ffi, lib, make, text, word
+from ._structs import no_such
 from .model import Graph, Model, Value
 
 
@@ -21,8 +22,33 @@ def _borrowed(pointer, graphs):
     return Value(pointer, graphs[key])
 
 
-def _pointer(value):
+def _pointer(value, what):
+    if value is not None and not isinstance(value, Value):
+        raise Error("argument", f"{what}: it is a {type(value).__name__}, and a value of the graph is needed")
     return NULL if value is None else value.pointer
+
+
+def _listed(given, what):
+    if not isinstance(given, (list, tuple)):
+        raise Error("argument", f"{what} returns a {type(given).__name__}: a list is needed")
+    return given
+
+
+def _called(**functions):
+    """Refuses what is no function."""
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise Error("argument", f"{name} is a {type(function).__name__}: a function is needed")
+
+
+class _Slots(dict):
+    """The slots of an update, which has no others."""
+
+    def __missing__(self, name):
+        raise no_such("the optimizer has no slot or number", name, self)
+
+    def __setitem__(self, name, value):
+        super().__setitem__(name if name in self else self[name], value)
 
 
 def _building(name):
@@ -42,24 +68,26 @@ def define_optimizer(model, type, build, slots=None, numbers=None):
 
     slots: {"momentum_buffer": 0}, what each parameter keeps, with its first value
     numbers: {"momentum": 0.9}, fields of Optimizer that it reads, with their defaults
+    What build raises comes out of minimize(), which calls it.
     build(u): puts new values in the place of u.parameter and u.slots["momentum_buffer"] from u.gradient, u.lr, u.step, u.weight_decay and
     u.numbers["momentum"]; x times one of these numbers is u.scale(x, number)
     """
     slots, numbers, keep = slots or {}, numbers or {}, []
 
+    _called(build=build)
     if len(slots) > lib.WEFT_MAX_SLOTS or len(numbers) > lib.WEFT_MAX_NUMBERS:
         raise Error("argument", f"{type}: at most {lib.WEFT_MAX_SLOTS} slots and {lib.WEFT_MAX_NUMBERS} numbers")
 
     def builds(update):
         graphs: dict = {}
         value = {n: _borrowed(getattr(update, n), graphs) for n in ("parameter", "gradient", "lr", "step", "weight_decay")}
-        u = types.SimpleNamespace(**value, slots={n: _borrowed(update.slots[i], graphs) for i, n in enumerate(slots)},
-                                  numbers={n: _borrowed(update.numbers[i], graphs) for i, n in enumerate(numbers)},
+        u = types.SimpleNamespace(**value, slots=_Slots({n: _borrowed(update.slots[i], graphs) for i, n in enumerate(slots)}),
+                                  numbers=_Slots({n: _borrowed(update.numbers[i], graphs) for i, n in enumerate(numbers)}),
                                   scale=lambda x, number: Value(lib.weft_update_scale(x.pointer, number.pointer), x.graph))
         build(u)
-        update.parameter = u.parameter.pointer
+        update.parameter = _pointer(u.parameter, f"optimizer {type}: u.parameter")
         for i, n in enumerate(slots):
-            update.slots[i] = u.slots[n].pointer
+            update.slots[i] = _pointer(u.slots[n], f"optimizer {type}: u.slots[{n!r}]")
 
     made = ffi.new("weft_optimizer_definition *")
     made.build = builds = callback("void(weft_update *)", builds, _building("parameter"))
@@ -120,7 +148,7 @@ class OpSet(Handle):
 
         def infers(t):
             given = [(dtype_word(t.operands[i].dtype), tuple(t.operands[i].shape[0:t.operands[i].ndim])) for i in range(operands)]
-            found = list(infer(given, **_numbers(t, reals, integers)))
+            found = _listed(infer(given, **_numbers(t, reals, integers)), f"{name}: infer")
             if len(found) != results:
                 raise Error("argument", f"{name}: infer gives {len(found)} types for {results} results")
             for i, (dtype, shape) in enumerate(found):
@@ -136,12 +164,13 @@ class OpSet(Handle):
                 operands=[_borrowed(g.operands[i], graphs) for i in range(operands)], results=[_borrowed(g.results[i], graphs) for i in range(results)],
                 result_gradients=[_borrowed(g.result_gradients[i], graphs) for i in range(results)], wanted=list(g.wanted[0:operands]),
                 **_numbers(g, reals, integers))
-            found = list(gradient(given))
+            found = _listed(gradient(given), f"{name}: gradient")
             if len(found) != operands:
                 raise Error("argument", f"{name}: gradient gives {len(found)} values for {operands} operands")
             for i, value in enumerate(found):
-                g.gradients[i] = _pointer(value)
+                g.gradients[i] = _pointer(value, f"{name}: the gradient by operand {i}")
 
+        _called(kernel=kernel, infer=infer, gradient=gradient)
         if not 1 <= operands <= lib.WEFT_MAX_OP_OPERANDS or not 1 <= results <= lib.WEFT_MAX_OP_RESULTS or max(len(reals), len(integers)) > lib.WEFT_MAX_OP_NUMBERS:
             raise Error("argument", f"{name}: too many or too few operands, results or numbers: 1 to {lib.WEFT_MAX_OP_OPERANDS} of each")
         runs = callback("weft_status(weft_op_run *)", runs, _saying(lib.WEFT_DATA))
@@ -176,7 +205,5 @@ def call_op(name, operands, **numbers):
     if first == NULL:
         failed(graph.model)
     node = lib.weft_value_node(first)
-    results = [first]
-    while (more := lib.weft_node_result(node, len(results))) != NULL:
-        results.append(more)
-    return Value(first, graph) if len(results) == 1 else tuple(Value(r, graph) for r in results)
+    results = tuple(Value(r, graph) for r in each(lambda i: lib.weft_node_result(node, i)))
+    return results[0] if len(results) == 1 else results

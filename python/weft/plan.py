@@ -2,8 +2,9 @@
 import json
 
 from ._handles import Handle
-from ._lib import NULL, call, ffi, lib, make, string, taken, text
-from ._structs import fields_of, structure
+from ._lib import call, each, ffi, lib, make, string, taken, text
+from ._structs import fields_of, no_such, structure
+from ._words import in_python
 from .model import _ports
 
 
@@ -13,6 +14,7 @@ class Plan(Handle):
     def __init__(self, model, options=None):
         keep = []
         made = structure("weft_compile_options", options or {}, keep)
+        model.check_batch((options or {}).get("batch"))
         super().__init__(make(lib.weft_compile, model.pointer, made), lib.weft_plan_free)
         self.model, self.options = model, dict(options or {})
 
@@ -33,19 +35,13 @@ class Plan(Handle):
     @property
     def notes(self):
         """Sentences that the compiler has for the reader of the plan."""
-        found = []
-        while (note := lib.weft_plan_note(self.pointer, len(found))) != NULL:
-            found.append(string(note))
-        return found
+        return [in_python(string(note)) for note in each(lambda i: lib.weft_plan_note(self.pointer, i))]
 
     @property
     def settings(self):
         """What a training's numbers depend on beside its model, its data and its learning rates."""
-        name, value, found, i = ffi.new("char const **"), ffi.new("char const **"), {}, 0
-        while lib.weft_plan_setting_at(self.pointer, i, name, value):
-            found[string(name[0])] = string(value[0])
-            i += 1
-        return found
+        name, value = ffi.new("char const **"), ffi.new("char const **")
+        return {string(name[0]): string(value[0]) for _ in each(lambda i: lib.weft_plan_setting_at(self.pointer, i, name, value))}
 
     def text(self):
         """What will run, node by node."""
@@ -66,11 +62,17 @@ class Plan(Handle):
 
     def inputs(self, graph):
         """What a graph takes, with the plan's batch: a list of Port."""
-        return _ports(lambda i, port: lib.weft_plan_input(self.pointer, text(graph), i, port))
+        return self._ports(graph, lib.weft_plan_input)
 
     def outputs(self, graph):
         """What a graph gives: a list of Port."""
-        return _ports(lambda i, port: lib.weft_plan_output(self.pointer, text(graph), i, port))
+        return self._ports(graph, lib.weft_plan_output)
+
+    def _ports(self, graph, of):
+        found = _ports(lambda i, port: of(self.pointer, text(graph), i, port))
+        if not found and graph not in self.model.graphs:
+            raise no_such("the model has no graph", graph, self.model.graphs)
+        return found
 
     def store(self, seed=0):
         """A store for the values of the model, each at its initial value."""
@@ -80,7 +82,4 @@ class Plan(Handle):
 
 def passes():
     """The names of the compiler's passes, in their order."""
-    found = []
-    while (name := lib.weft_pass_name(len(found))) != NULL:
-        found.append(string(name))
-    return found
+    return [string(name) for name in each(lib.weft_pass_name)]

@@ -1,8 +1,8 @@
 """Stores hold a model's values, sessions run a plan's graphs on them."""
-from ._arrays import as_array, fits, numpy_dtype, stored
+from ._arrays import fits, numpy_dtype, stored
 from ._handles import Handle
-from ._lib import NULL, Error, call, dtype_word, ffi, lib, make, string, taken, text
-from ._structs import near
+from ._lib import NULL, Error, call, dtype_word, each, ffi, lib, make, string, taken, text, word
+from ._structs import near, no_such
 from .comm import interruptible
 
 
@@ -19,18 +19,18 @@ class Store(Handle):
         mine = set(self.paths()) if self.plan.model._begin else ()
         for path, tensor in self.plan.model._begin.items():
             if path in mine:
-                self[path] = tensor
+                self[path] = tensor.detach().cpu()
 
     def paths(self, kind=None):
         """The paths of all values; `kind` "parameter", "state", "slot" ... (weft_stored_kind) chooses."""
-        from ._lib import word
-        stored, found, i = ffi.new("weft_stored *"), [], 0
+        return [path for path, _ in self._stored(kind)]
+
+    def _stored(self, kind):
+        """(path, of what) of all values of a kind."""
+        stored = ffi.new("weft_stored *")
         wanted = None if kind is None else word("weft_stored_kind", kind)
-        while lib.weft_store_at(self.pointer, i, stored):
-            if wanted is None or stored.kind == wanted:
-                found.append(string(stored.path))
-            i += 1
-        return found
+        return [(string(stored.path), string(stored.of)) for _ in each(lambda i: lib.weft_store_at(self.pointer, i, stored))
+                if wanted is None or stored.kind == wanted]
 
     def _about(self, path):
         dtype, shape = ffi.new("weft_dtype *"), ffi.new("int64_t[]", lib.WEFT_MAX_NDIM)
@@ -77,7 +77,8 @@ class Store(Handle):
             raise Error("name", f"state_dict: the model's names begin with {inner!r}: take the state_dict of the module that holds it as {inner[:-1]!r}")
         if strict and (missing or unexpected):
             first = missing[0] if missing else unexpected[0]
-            raise Error("name", f"state_dict: {'lacks' if missing else 'has'} {first}" + (" and others" if len(missing) + len(unexpected) > 1 else "") +
+            meant = near(first, unexpected) if missing else None
+            raise Error("name", f"state_dict: {'lacks' if missing else 'has'} {first}" + (f" (it has {meant})" if meant else "") + (" and others" if len(missing) + len(unexpected) > 1 else "") +
                         (", which the model needs" if missing else ", which the model does not have") + "; strict=False passes over such names")
         fitting = {path: self._fitting(path, state[name]) for name, path in mine.items() if name in state}
         for path, array in fitting.items():  # all of them, or no one
@@ -103,15 +104,18 @@ class Store(Handle):
 
     def set_lr(self, lr, optimizer=None):
         """Sets the base learning rate of an optimizer; None: of all. Its schedule multiplies it."""
+        if optimizer is not None and optimizer not in self.lrs():
+            raise no_such("set_lr: the model has no optimizer", optimizer, self.lrs())
         call(lib.weft_store_set_lr, self.pointer, text(optimizer), lr)
 
     def lrs(self):
         """The learning rates of the last update: {optimizer: rate}."""
-        name, rate, found, i = ffi.new("char const **"), ffi.new("double *"), {}, 0
-        while lib.weft_store_lr(self.plan.pointer, self.pointer, i, name, rate):
-            found[string(name[0])] = rate[0]
-            i += 1
-        return found
+        name, rate = ffi.new("char const **"), ffi.new("double *")
+        return {string(name[0]): rate[0] for _ in each(lambda i: lib.weft_store_lr(self.plan.pointer, self.pointer, i, name, rate))}
+
+    def steps(self):
+        """How often each optimizer has updated: {optimizer: updates}."""
+        return {optimizer: int(self[path]) for path, optimizer in self._stored("step")}
 
     def set_epoch(self, epoch):
         """Sets the number of the epoch, for schedules that count epochs."""
@@ -151,28 +155,34 @@ class Session(Handle):
     def _run(self, function, graph, fetch, feeds):
         import numpy
         inputs, outputs = self.ports(graph)
+        if len(feeds) == 1 and None in feeds:
+            raise Error("argument", f"run: inputs are by name: run({graph!r}, {', '.join(f'{n}=...' for n in inputs)})")
         given = ffi.new("weft_feed[]", len(feeds) or 1)
         keep = []
         for i, (name, array) in enumerate(feeds.items()):
             if name in inputs:
                 array = fits(array, inputs[name], f"{graph}: input {name}")
             else:
-                array, _ = as_array(array, None, f"{graph}: {name}")  # C says which inputs there are
+                raise no_such(f"graph {graph} has no input", name, inputs)
             keep += [text(name), array]
             given[i].name, given[i].data, given[i].bytes = keep[-2], ffi.from_buffer(array), array.nbytes
         if fetch is None:
             fetch = list(outputs)
         into = dict(fetch) if isinstance(fetch, dict) else {}
+        if not isinstance(fetch, (str, dict, list, tuple, set)):
+            raise Error("argument", f"run: fetch is a {type(fetch).__name__}: it is the name of an output, a list of names, or a dict of arrays by name; inputs are by name, too: "
+                        f"run({graph!r}, {', '.join(f'{n}=...' for n in inputs)})")
         wanted = [fetch] if isinstance(fetch, str) else list(fetch)
         results = ffi.new("weft_fetch[]", len(wanted) or 1)
         for i, name in enumerate(wanted):
-            if name in outputs:
-                port = outputs[name]
-                if name not in into:
-                    into[name] = numpy.empty(port.shape, numpy_dtype(port.dtype))
-                memory = writable(into[name], port, f"{graph}: output {name}")
-                keep.append(memory)
-                results[i].data, results[i].bytes = ffi.from_buffer(memory, require_writable=True), memory.nbytes
+            if name not in outputs:
+                raise no_such(f"graph {graph} has no output", name, outputs)
+            port = outputs[name]
+            if name not in into:
+                into[name] = numpy.empty(port.shape, numpy_dtype(port.dtype))
+            memory = writable(into[name], port, f"{graph}: output {name}")
+            keep.append(memory)
+            results[i].data, results[i].bytes = ffi.from_buffer(memory, require_writable=True), memory.nbytes
             keep.append(text(name))
             results[i].name = keep[-1]
         self._call(function, text(graph), given, len(feeds), results, len(wanted))
@@ -183,15 +193,15 @@ class Session(Handle):
         they lie, with exactly the input's type and shape. `fetch` names outputs (None: all); as a dict, {name: array}, it says where they are
         written. Returns {name: array}. A training graph that ends a step updates its parameters. `feeds` is a dict of more inputs, for names
         that no keyword can have."""
-        return self._run(lib.weft_run, graph, fetch, {**named, **(feeds or {})})
+        return self._run(lib.weft_run, graph, fetch, _joined(named, feeds))
 
     def run_no_sync(self, graph, /, fetch=None, feeds=None, **named):
         """Runs a training graph for a micro-batch that does not end a step: nothing is updated and no gradient is communicated."""
-        return self._run(lib.weft_run_no_sync, graph, fetch, {**named, **(feeds or {})})
+        return self._run(lib.weft_run_no_sync, graph, fetch, _joined(named, feeds))
 
     def run_loss(self, graph, /, fetch=None, feeds=None, **named):
         """The forward alone of a training graph, for plans with manual=True."""
-        return self._run(lib.weft_run_loss, graph, fetch, {**named, **(feeds or {})})
+        return self._run(lib.weft_run_loss, graph, fetch, _joined(named, feeds))
 
     def update(self, graph):
         """Updates by the gradients that runs have added, for plans with manual=True: optimizer.step()."""
@@ -232,6 +242,13 @@ class Session(Handle):
     def profile_text(self):
         """The mean time of each node, slowest first."""
         return taken(lib.weft_session_profile_text(self.pointer))
+
+
+def _joined(named, feeds):
+    """All inputs of a run; {None: ...} where they came without names."""
+    if feeds is not None and not isinstance(feeds, dict):
+        return {None: feeds}
+    return {**named, **(feeds or {})}
 
 
 def writable(array, port, what):

@@ -10,11 +10,13 @@ on no input is computed once, by PyTorch, while the graph is built. torch_ops.py
 """
 import contextlib
 import operator
+import re
 
 from . import _build, torch_images, torch_index, torch_norms, torch_ops, torch_pointwise, torch_products, torch_shapes  # noqa: F401 (they fill the table)
 from ._build import BATCH
 from ._lib import Error, text
 from .model import Model
+from .torch_export import export
 from .torch_ops import name_of_dtype
 
 __all__ = ("from_torch", "to_torch", "module_of")
@@ -32,16 +34,24 @@ def from_torch(model, name, module, args=(), kwargs=None, *, train=True, dynamic
         first output of one number.
     outputs: names of the outputs, in the order in which the module returns them.
     """
+    args = _examples(args)
     program = export(module, args, kwargs, train=train, dynamic=dynamic)
     return of_program(model, name, program, module, train=train, dynamic=dynamic, minimize=minimize, loss=loss, outputs=outputs)
 
 
+def _examples(args):
+    """The examples as a tuple of tensors: an array alone is one of them."""
+    import torch
+    args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    return tuple(torch.from_numpy(a) if type(a).__module__ == "numpy" and hasattr(a, "ndim") and a.ndim else a for a in args)
+
+
 def to_torch(store, module, steps=None):
-    """Writes the values of a store into a module of the same names. `steps` is what num_batches_tracked becomes; None: the steps that
-    the store has seen."""
+    """Writes the values of a store into a module of the same names. `steps` is what num_batches_tracked becomes; None: the updates of the
+    optimizer that trains the module of the batch norm."""
     import torch
     found = store.state_dict()
-    counted = _steps_of(store) if steps is None else steps
+    counts = _Counts(store)
     names = _joined(store.plan.model).names
     state = module.state_dict()
     with torch.no_grad():
@@ -50,10 +60,13 @@ def to_torch(store, module, steps=None):
             if path in found:
                 tensor.copy_(torch.from_numpy(found[path]).reshape(tensor.shape))
             elif name.endswith("num_batches_tracked"):
-                if counted:
+                counted = counts.of(name, names) if steps is None else steps
+                if counted or steps is not None:
                     tensor.fill_(counted)
             elif name not in names:
-                raise Error("name", f"to_torch: the store has no value {name} for the module")
+                inner = next((n.removesuffix(name) for n in found if n.endswith("." + name)), "")
+                raise Error("name", f"to_torch: the store has no value {name} for the module" +
+                            (f": its names begin with {inner!r}: give the module that holds it as {inner[:-1]!r}, as from_torch() had" if inner else ""))
     return module
 
 
@@ -62,128 +75,6 @@ def module_of(store, graph, outputs=None):
     tensors. It has no gradients."""
     from ._torch_module import Predictor
     return Predictor(store, graph, outputs)
-
-
-# ---- torch.export ----
-
-def export(module, args=(), kwargs=None, *, train=True, dynamic=None):
-    """The functional program of a module: torch.export's, with no_grad() regions kept, and ops of many parts kept whole."""
-    import torch
-    if isinstance(module, torch.export.ExportedProgram):
-        return module
-    modes = {part: part.training for part in module.modules()}
-    _looked_over(module, train)
-    if module.training != bool(train):
-        module.train(bool(train))
-    try:
-        program = torch.export.export(module, tuple(args), kwargs, dynamic_shapes=_dynamic_shapes(module, args, kwargs, dynamic), strict=False)
-        _keep_no_grad(program.graph_module)
-        return program.run_decompositions({})
-    except Exception as why:
-        raise Error("unsupported", _export_failed(why)) from why
-    finally:
-        for part, mode in modes.items():
-            part.training = mode
-
-
-def _looked_over(module, train):
-    """What a user of PyTorch forgets."""
-    import torch
-    import warnings
-    inner = [part for part in module.modules() if part is not module]
-    moded = [part for part in inner if isinstance(part, (torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd))]
-    if train and moded and not any(part.training for part in inner):
-        warnings.warn("from_torch: the modules within are in eval mode: their dropout and batch norms do nothing in this training graph; "
-                      "call train() on them where that is not meant", stacklevel=4)
-    wide = next((n for n, p in module.named_parameters() if p.dtype == torch.float64), None)
-    if wide:
-        raise Error("type", f"from_torch: the parameter {wide} is float64, and parameters are f32: call module.float()")
-
-
-def _dynamic_shapes(module, args, kwargs, dynamic):
-    """torch.export's form of {"image": {0: "batch"}}: an entry for each argument."""
-    if not dynamic:
-        return None
-    for name, axes in dynamic.items():
-        if not isinstance(axes, dict) or set(axes.values()) != {"batch"}:
-            raise Error("argument", f'from_torch: dynamic has {name}={axes!r}: only the batch may be dynamic, {{"{name}": {{0: "batch"}}}}')
-    import inspect
-    import torch
-    bound = inspect.signature(module.forward).bind(*args, **(kwargs or {}))
-    unknown = [n for n in dynamic if n not in bound.arguments]
-    if unknown:
-        raise Error("name", f"from_torch: dynamic names {unknown[0]}, which is not an argument; the arguments are: {', '.join(bound.arguments)}")
-    batch = torch.export.Dim("batch")
-    return {n: {axis: batch for axis in dynamic[n]} if n in dynamic else None for n in bound.arguments}
-
-
-def _export_failed(why):
-    """One line of what torch.export says, with the program's line, and what would help."""
-    lines = [line.strip() for line in str(why).splitlines() if line.strip()]
-    first = lines[0] if lines else type(why).__name__
-    place = next((line for line in reversed(lines) if line.startswith("File ") and "/torch/" not in line), "")
-    told = f"from_torch: torch.export: {type(why).__name__}: {first[:300]}"
-    told += "".join(f" {line[:200]}" for line in lines[1:6] if line.startswith(("- ", "Not all values", "The following", "You marked", "Specializations")))
-    if place:
-        told += f" ({place})"
-    if "data-dependent" in str(why) or "GuardOnDataDependent" in type(why).__name__ or "unbacked" in str(why):
-        told += ": a shape or branch depends on numbers; a static graph needs shapes that follow from shapes (masks and where() instead of indices)"
-    return told
-
-
-def _keep_no_grad(graph_module):
-    """Writes the regions of torch.no_grad() into the graph with detach(): run_decompositions() would forget that they have no gradient."""
-    graph = graph_module.graph
-    for node in list(graph.nodes):
-        if node.op == "call_function" and str(node.target) == "wrap_with_set_grad_enabled":
-            _inline(graph_module, node, node.args[1], node.args[2:], detach=node.args[0] is False)
-    graph.lint()
-    graph_module.recompile()
-
-
-def _inline(graph_module, node, getter, arguments, detach):
-    import torch
-    inner = getattr(graph_module, getter.target)
-    _keep_no_grad(inner)
-    graph, env = graph_module.graph, {}
-    places = [n for n in inner.graph.nodes if n.op == "placeholder"]
-    writes = detach and any(_writes_float(n) for n in inner.graph.nodes)
-
-    def detached(value):
-        if not detach or not isinstance(value, torch.fx.Node) or not isinstance(value.meta.get("val"), torch.Tensor) or not value.meta["val"].is_floating_point():
-            return value
-        made = graph.call_function(torch.ops.aten.detach.default, (value,))
-        made.meta = {k: v for k, v in value.meta.items() if k in ("val", "nn_module_stack", "stack_trace")}
-        return made
-
-    with graph.inserting_before(node):
-        for place, argument in zip(places, arguments):
-            env[place] = detached(argument) if writes else argument
-        for n in inner.graph.nodes:
-            if n.op == "output":
-                results = [torch.fx.map_arg(r, lambda x: env[x]) for r in n.args[0]]
-            elif n.op == "get_attr":
-                name = f"{getter.target}_{n.target.replace('.', '_')}"
-                setattr(graph_module, name, getattr(inner, n.target))
-                env[n] = graph.get_attr(name)
-                env[n].meta = dict(n.meta)
-            elif n.op != "placeholder":
-                env[n] = graph.node_copy(n, lambda x: env[x])
-        results = [r if writes else detached(r) for r in results]
-    for user in list(node.users):
-        user.replace_all_uses_with(results[user.args[1]])
-        graph.erase_node(user)
-    graph.erase_node(node)
-
-
-def _writes_float(node):
-    """Whether a node of a no_grad() region writes into a float tensor that comes from outside of the region."""
-    import torch
-    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
-        return False
-    written = [node.args[i] if i < len(node.args) else node.kwargs.get(a.name)
-               for i, a in enumerate(node.target._schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
-    return any(isinstance(w, torch.fx.Node) and w.op == "placeholder" and w.meta["val"].is_floating_point() for w in written)
 
 
 # ---- names that graphs of one model share ----
@@ -195,6 +86,7 @@ class _Joined:
         self.names = {}      # name in a state_dict -> the name whose value it is ("": a constant of the graph)
         self.made = set()    # paths of parameters and state
         self.at = {}         # place of a tensor in memory -> its path
+        self.unfinished = set()  # graphs whose import failed
         self.folded = {}     # name of a buffer that is a constant -> the graph in which
 
 
@@ -205,21 +97,46 @@ def _joined(model):
     return model._joined
 
 
-def _steps_of(store):
-    from ._lib import lib
-    steps = getattr(lib, "weft_store_steps", None)
-    if steps is None:
-        return 0
-    return max((steps(store.pointer, text(g)) for g in store.plan.model.graphs), default=0)
+class _Counts:
+    """How many updates the parameters of a module have had, which is how many batches its norms have seen."""
+
+    def __init__(self, store):
+        self.steps = store.steps()
+        self.trained = {}  # path of a parameter -> updates
+        if len(set(self.steps.values())) > 1:
+            for pattern, optimizer in re.findall(r'^minimize\(.*?\) (?:pattern="(.*?)" )?type=.*? name="(.*?)"', store.plan.model.text(), re.M):
+                for path in store.plan.model.parameters(pattern or None):
+                    self.trained[path] = max(self.steps.get(optimizer, 0), self.trained.get(path, 0))
+
+    def of(self, name, names):
+        """For "net.bn.num_batches_tracked": those of net/bn, or of the nearest module around it that is trained; else the most of all."""
+        parts = names.get(f"{name.rpartition('.')[0]}.weight", name).split(".")[:-1]
+        while parts:
+            inside = [n for path, n in self.trained.items() if path.startswith("/".join(parts) + "/")]
+            if inside:
+                return max(inside)
+            parts.pop()
+        return max(self.steps.values(), default=0)
 
 
 # ---- a program's nodes as calls of builders ----
 
 def of_program(model, name, program, module=None, *, train=True, dynamic=None, minimize=None, loss=None, outputs=None):
     """from_torch() of a program that export() has made. `module` says which of its names are tied."""
+    unfinished = _joined(model).unfinished
+    if name in unfinished:
+        raise Error("order", f"from_torch: a call that failed has left the graph {name} unfinished: begin again with a new weft.Model")
     graph = model.graph(name, train=bool(train))
+    unfinished.add(name)
     _Builder(model, graph, program, module, dynamic or {}).build(outputs, minimize, loss)
+    unfinished.remove(name)
+    inputs = graph.inputs()
+    if inputs and not any(port.has_batch for port in inputs):
+        model._examples[name] = {port.name: port.shape[0] for port in inputs if port.shape}
     return graph
+
+
+OF_NORMS = {"running_mean": ("zeros",), "running_var": ("ones",)}
 
 
 class _Stored:
@@ -364,7 +281,8 @@ class _Builder:
             *scope, name = stored.name.split(".")
             path = stored.name.replace(".", "/")
             dtype = stored.tensor.dtype
-            init = ("zeros",) if path in self.joined.made or not dtype.is_floating_point else _init_like(stored.tensor)
+            init = OF_NORMS.get(name) if stored.is_state else None  # as the layer has it, whatever a trained one's values are
+            init = init or (("zeros",) if path in self.joined.made or not dtype.is_floating_point else _init_like(stored.tensor))
             with self.within(tuple(scope)):
                 if stored.is_state:
                     stored.value = self.graph.state(name, stored.tensor.shape, init, "f32" if dtype.is_floating_point else "i64")
@@ -484,7 +402,7 @@ class _Builder:
         specs = self.program.graph_signature.output_specs
         nodes = list(next(n for n in self.program.graph.nodes if n.op == "output").args[0])
         users = [(s, n) for s, n in zip(specs, nodes) if s.kind.name == "USER_OUTPUT"]
-        names = _output_names(self.program, len(users)) if given is None else list(given)
+        names = _output_names(self.program, len(users)) if given is None else [given] if isinstance(given, str) else list(given)
         if len(names) != len(users):
             raise Error("argument", f"from_torch: {len(names)} names for {len(users)} outputs")
         for (spec, node), name in zip(users, names):

@@ -11,8 +11,8 @@ from . import _ops
 from ._lib import DTYPES, Error
 from .model import Value
 
-OPS = {}       # "aten.add.Tensor" -> function(call, ...)
-RAW = set()    # those that get tensors of PyTorch as they are
+OPS: dict = {}    # "aten.add.Tensor" -> function(call, ...)
+RAW: set = set()  # those that get tensors of PyTorch as they are
 RANDOM = ("aten.rand", "aten.bernoulli", "aten.normal", "aten.uniform", "aten.native_dropout", "aten.dropout", "aten.multinomial", "aten.exponential", "aten.poisson",
           "aten.randperm", "aten.empty")
 

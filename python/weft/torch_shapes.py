@@ -280,8 +280,8 @@ def pad(c, x, pads, mode="constant", value=None):
     return {"reflect": _ops.reflect_pad, "replicate": _ops.replicate_pad, "circular": _ops.circular_pad}[mode](x, pads)
 
 
-for _name, _function in {"reflection_pad": _ops.reflect_pad, "replication_pad": _ops.replicate_pad}.items():
-    op(*(f"{_name}{n}d.default" for n in (1, 2, 3)))(lambda c, x, pads, function=_function: function(x, pads))
+for _name, _pad in {"reflection_pad": _ops.reflect_pad, "replication_pad": _ops.replicate_pad}.items():
+    op(*(f"{_name}{n}d.default" for n in (1, 2, 3)))(lambda c, x, pads, function=_pad: function(x, pads))
 
 
 @op("tril.default")

@@ -1,13 +1,16 @@
 """Trainers: the loop around the steps, with data, validations, hooks, evaluators and checkpoints."""
+import contextlib
+import re
 import sys
 import types
 
 from ._arrays import as_array, memory_of_c, numpy_dtype
 from ._fields import FIELDS, FUNCTIONS
 from ._handles import Borrowed, Handle
-from ._lib import NULL, Error, call, callback, dtype_word, failing, ffi, lib, make, string, text, word
+from ._lib import NULL, Error, call, callback, dtype_word, each, failing, ffi, lib, make, string, text, word
 from ._structs import SPECIAL, fields_of, near, structure
-from .comm import interruptible
+from .comm import Comm, interruptible
+from .model import Model
 from .plan import Plan
 from .session import Session, Store
 
@@ -38,6 +41,8 @@ class Source(Handle):
 
 def data(given):
     """Samples of a file or folder, "FILE:option=value,...": .npy, .npz, IDX, images, tokens, text (weft_source_open_text)."""
+    if not isinstance(given, (str, bytes)) and not hasattr(given, "__fspath__"):
+        raise Error("argument", f"data: a {type(given).__name__} is not a text, \"FILE:option=value,...\"")
     return Source(make(lib.weft_source_open_text, text(given), NULL), lib.weft_source_free)
 
 
@@ -62,6 +67,10 @@ def _array_source(array, name):
 def samples(dataset, names=None):
     """Samples of a Python object with __len__ and __getitem__, which gives an array, a tuple or a dict of arrays, all of one type and shape:
     torch.utils.data.Dataset, lists. `names` are those of a tuple's arrays."""
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        raise Error("argument", f"samples: a {type(dataset).__name__} has no len() and []")
+    if not len(dataset):
+        raise Error("data", f"samples: this {type(dataset).__name__} is empty")
     first = _parts(dataset[0], names)
     if not 0 < len(first) <= lib.WEFT_SOURCE_ARRAYS:
         raise Error("argument", f"samples: a sample has {len(first)} arrays: 1 to {lib.WEFT_SOURCE_ARRAYS} are taken")
@@ -106,6 +115,10 @@ def _parts(sample, names):
 def _sources(given):
     if isinstance(given, Source):
         return [given]
+    if hasattr(given, "dtype") or hasattr(given, "__dlpack__"):
+        raise Error("name", 'data: an array alone has no name: {"x": array}, by the name of the input that it feeds')
+    if hasattr(given, "dataset") and hasattr(given, "batch_size"):
+        raise Error("argument", f"data: a {type(given).__name__} makes batches, which a trainer does itself: give its data set, loader.dataset, and batch=")
     if isinstance(given, str):
         return [data(given)]
     if isinstance(given, dict):
@@ -155,11 +168,7 @@ SPECIAL["weft_samples", "data"] = lambda made, value, keep: _dataset(made.data, 
 
 def points():
     """The names of the points at which hooks are called."""
-    found, i = [], 0
-    while (name := string(lib.weft_hook_point_name(i))) != "?":
-        found.append(name)
-        i += 1
-    return found
+    return list(each(lambda i: string(lib.weft_hook_point_name(i)).removesuffix("?")))
 
 
 class Hook:
@@ -191,14 +200,17 @@ def _hook_function(hook):
     return at
 
 
-def _hook(made, hook, trainer, keep):
+def _hook(made, hook, mine, trainer, keep):
+    """Fills a hook of C. What it calls is in `mine`, a list of the trainer's, which it does not keep alive: hooks may refer to their trainer."""
     if isinstance(hook, Builtin):
         made[0] = hook.make_it(keep)
         return
-    function = _hook_function(hook)
+    mine.append(_hook_function(hook))
+    place = len(mine) - 1
 
     def at(self, pointer, point, error):
-        function(trainer(), string(lib.weft_hook_point_name(point)))
+        me = trainer()
+        me._mine[place](me, string(lib.weft_hook_point_name(point)))
         return 0
 
     keep += [callback("weft_status(void *, weft_trainer *, weft_hook_point, weft_error *)", at, failing), text(getattr(hook, "__name__", type(hook).__name__))]
@@ -206,6 +218,9 @@ def _hook(made, hook, trainer, keep):
 
 
 def _text_hook(file, every):
+    if file is not None and not hasattr(file, "fileno"):
+        raise Error("argument", f"hooks.text: a {type(file).__name__} is not an open file")
+
     def make_it(keep):
         keep.append(file or sys.__stdout__)
         return lib.weft_hook_text(keep[-1], every)
@@ -373,44 +388,120 @@ def _views(reads, views):
     return {name: memory_of_c(views[i].data, views[i], False) for i, name in enumerate(reads)}
 
 
-def _evaluator(made, evaluator, keep):
+def _evaluator(made, evaluator, mine, trainer, keep):
+    """Fills an evaluator of C, as _hook() does."""
     if isinstance(evaluator, Builtin):
         made[0] = evaluator.make_it(keep)
         return
-    if not evaluator.name or not evaluator.reads:
+    if not getattr(evaluator, "name", None) or not getattr(evaluator, "reads", None):
         raise Error("argument", f"{type(evaluator).__name__}: an evaluator has a name, and reads outputs or inputs")
 
     if len(evaluator.reads) > lib.WEFT_MAX_READS:
         raise Error("argument", f"{evaluator.name}: it reads {len(evaluator.reads)} arrays, and {lib.WEFT_MAX_READS} are the most")
-    reads_of, width = tuple(evaluator.reads), evaluator.width
+    reads_of, counts, sums, width = tuple(evaluator.reads), evaluator.counts, evaluator.sums, evaluator.width
+    mine.append(evaluator)
+    place = len(mine) - 1
 
     def opens(self, rows, reads, size, error):
-        size.counts, size.sums, size.width = evaluator.counts, evaluator.sums, width
+        size.counts, size.sums, size.width = counts, sums, width
         return 0
 
     def batch(self, rows, reads, tally, error):
-        evaluator.batch(Tally(tally, width), **_views(reads_of, reads))
+        trainer()._mine[place].batch(Tally(tally, width), **_views(reads_of, reads))
         return 0
 
     def report(self, tally, error):
-        evaluator.report(Tally(tally, width))
+        trainer()._mine[place].report(Tally(tally, width))
         return 0
 
     opens = callback("weft_status(void *, int64_t, weft_view const *, weft_tally_size *, weft_error *)", opens, failing)
     batch = callback("weft_status(void *, int64_t, weft_view const *, weft_tally *, weft_error *)", batch, failing)
     report = callback("weft_status(void *, weft_tally *, weft_error *)", report, failing)
     names = [text(n) for n in (evaluator.name, *evaluator.reads)]
-    keep += [opens, batch, report, evaluator, *names]
+    keep += [opens, batch, report, *names]
     made.name, made.open, made.batch, made.report = names[0], opens, batch, report
     for i, name in enumerate(names[1:]):
         made.reads[i] = name
 
 
+# ---- the order of samples ----
+
+class _Sampler:
+    """A function of the program as C's sampler, which has no way to say that it failed: the trainer raises `raised`."""
+
+    def __init__(self, function):
+        self.function, self.raised = function, None
+
+    def fill(self, epoch, order, n):
+        import numpy
+        into = numpy.frombuffer(ffi.buffer(order, 8 * n), numpy.int64)
+        into[:] = -1  # no sample: C ends the training
+        try:
+            given = self.function(epoch, n)
+            numbers = as_array(list(given) if not hasattr(given, "dtype") else given, "i64", "sampler")[0]
+            if numbers.shape != (n,) or numbers.dtype.kind not in "iu":
+                raise Error("shape", f"sampler: it returns {numbers.dtype}{list(numbers.shape)}, and {n} numbers of samples are needed")
+            into[:] = numbers
+        except BaseException as why:
+            self.raised = why
+
+    def check(self):
+        if self.raised:
+            why, self.raised = self.raised, None
+            raise why
+
+
+def _sampler(function, mine, trainer, keep):
+    if not callable(function):
+        raise Error("argument", f"sampler={function!r}: it is a function (epoch, n) that returns the numbers of n samples; in_order=True takes them in their order")
+    mine.append(_Sampler(function))
+    place = len(mine) - 1
+
+    def fill(context, epoch, order, n):
+        me = trainer()
+        if me is not None:  # it may die while C reads ahead
+            me._mine[place].fill(epoch, order, n)
+
+    keep.append(ffi.callback("void(void *, int64_t, int64_t *, int64_t)", fill))
+    return keep[-1]
+
+
 # ---- the trainer ----
+
+def _numbers_of(made, value, keep):
+    """set={"tau": 0.07} is set="tau=0.07"."""
+    keep.append(text(" ".join(f"{n}={v}" for n, v in value.items()) if isinstance(value, dict) else value))
+    made.set = keep[-1]
+
+
+def _rates(made, value, keep):
+    """{"adam:generator": 1e-4}; None is every optimizer."""
+    if not isinstance(value, dict):
+        raise Error("argument", f"rates={value!r}: a dict is needed, of learning rates by the names of optimizers")
+    rates = ffi.new("weft_optimizer_lr[]", len(value) or 1)
+    keep += [rates, *(text(name) for name in value)]
+    for i, lr in enumerate(value.values()):
+        rates[i].optimizer, rates[i].lr = keep[len(keep) - len(value) + i], lr
+    made.rates, made.n_rates = rates, len(value)
+
+
+SPECIAL["weft_trainer_options", "set"] = _numbers_of
+SPECIAL["weft_trainer_checkpoints", "rates"] = _rates
+
+
+# What other trainers take, and where it is here.
+ELSEWHERE = {"optimizer": "minimize= of from_torch(), or Model.minimize()", "optimizers": "minimize= of from_torch(), or Model.minimize()",
+             "lr": "minimize=weft.Adam(lr)", "loss": "minimize= of from_torch(), which takes the module's loss", "batch_size": "batch=", "max_epochs": "epochs=",
+             "num_epochs": "epochs=", "max_steps": "iterations=", "steps": "iterations=", "shuffle": "in_order=", "accumulate_grad_batches": "accumulate=",
+             "gradient_clip_val": "weft.Adam(lr, clip_norm=...)", "callbacks": "hooks=", "metrics": "evaluators=", "train_dataloader": "train=", "val_dataloader": "val="}
+
 
 def _structures(given):
     """The options of a call, divided into those of the trainer and those of weft_compile_options: both have their own names."""
-    mine, compile_options = {}, dict(given.pop("compile", {}))
+    compile_options = given.pop("compile", None) or {}
+    if not isinstance(compile_options, dict):
+        raise Error("argument", f"trainer: compile={compile_options!r}: a dict of the options of Model.compile() is needed")
+    mine, compile_options = {}, dict(compile_options)
     trainer, compiles = fields_of("weft_trainer_options"), fields_of("weft_compile_options")
     for name, value in given.items():
         if name in trainer:
@@ -418,62 +509,105 @@ def _structures(given):
         elif name in compiles:
             compile_options[name] = value
         else:
+            if name in ELSEWHERE:
+                raise Error("name", f"there is no option {name}: here it is {ELSEWHERE[name]}")
             meant = near(name, [*trainer, *compiles])
             raise Error("name", f"there is no option {name}" + (f": did you mean {meant}?" if meant else ""))
     return mine, compile_options
+
+
+def _looked_over(model, hooks, evaluators, comm, train_step, checkpoints, options):
+    """What C would refuse by other names, or not at all."""
+    for name, value, fine, is_needed in (
+            ("model", model, isinstance(model, Model), "a weft.Model"), ("hooks", hooks, isinstance(hooks, (list, tuple)), "a list of hooks"),
+            ("evaluators", evaluators, isinstance(evaluators, (list, tuple)), "a list of evaluators"), ("comm", comm, comm is None or isinstance(comm, Comm), "weft.world()"),
+            ("train_step", train_step, train_step is None or callable(train_step), "a function (trainer)"),
+            ("checkpoints", checkpoints, checkpoints is None or isinstance(checkpoints, dict), "a dict of folder, every, keep, resume ...")):
+        if not fine:
+            raise Error("argument", f"trainer: {name} is a {type(value).__name__}: {is_needed} is needed")
+    if evaluators and options.get("val") is None and options.get("test") is None:
+        raise Error("argument", "trainer: evaluators measure validations and tests: give val= or test=")
 
 
 class Trainer(Handle):
     """Trains a model: weft.Trainer(m, train={"image": images, "label": labels}, batch=64, epochs=3).fit()
 
     train, val, test: a dict of arrays by the names of inputs, a text as weft.data() takes it, a Source, a Dataset, or a list of these
-    hooks: functions (trainer, point), objects with methods by the names of points, and those of weft.hooks
+    hooks: functions (trainer, point), objects with methods by the names of points, and those of weft.hooks; they may refer to the trainer
     evaluators: objects of weft.Evaluator, and those of weft.evaluators
     train_step: a function (trainer) that runs instead of the flow, by calls of trainer.run()
+    sampler: a function (epoch, n) that returns the numbers of n samples, the same on all ranks; n is sampler_count, or as many as the data have
+    set: {"tau": 0.07}, or a text, for inputs without a batch axis
     comm: weft.world() for many ranks
     checkpoints: a dict with the fields of weft_trainer_checkpoints: folder, every, keep, resume ...
-    A trainer whose hooks or steps refer to it stays until close(). All other options are those of weft_compile_options (batch, threads,
-    precision ...) and:
+    All other options are those of weft_compile_options (batch, threads, precision ...) and:
     """
 
-    def __init__(self, model, *, hooks=(), evaluators=(), comm=None, train_step=None, checkpoints=None, **options):
+    def __init__(self, model, *, hooks=(), evaluators=(), comm=None, train_step=None, sampler=None, checkpoints=None, **options):
         import weakref
         keep = []
+        _looked_over(model, hooks, evaluators, comm, train_step, checkpoints, options)
         mine, compile_options = _structures(options)
         made = structure("weft_trainer_options", mine, keep)
         if comm is not None:
             compile_options.setdefault("world", comm.world)
             compile_options.setdefault("rank", comm.rank)
             made.comm = comm.pointer
+        elif compile_options.get("world") not in (None, 0, 1):
+            raise Error("argument", f"trainer: world={compile_options['world']}: a trainer has the world of comm=weft.world()")
         made.compile = structure("weft_compile_options", compile_options, keep)[0]
+        model.check_batch(compile_options.get("batch"))
+        made.fit_words = structure("weft_fit_words", dict(bf16='precision="bf16"', no_memory_check="no_memory_check=True"), keep)
         if checkpoints:
             made.checkpoints = structure("weft_trainer_checkpoints", checkpoints, keep)[0]
+            if made.checkpoints.folder == NULL and made.checkpoints.resume == NULL:
+                raise Error("argument", "trainer: checkpoints without a folder: checkpoints={\"folder\": \"run\", ...}")
+        # What C calls: objects of C keep none of it alive, so that a trainer dies with what refers to it.
+        self._mine = [train_step]
         me = weakref.ref(self)
         if train_step is not None:
             def step(pointer, user, error):
-                train_step(me())
+                trainer = me()
+                trainer._mine[0](trainer)
                 return 0
             keep.append(callback("weft_status(weft_trainer *, void *, weft_error *)", step, failing))
             made.train_step = keep[-1]
         list_of = ffi.new("weft_hook[]", len(hooks) or 1)
         for i, hook in enumerate(hooks):
-            _hook(list_of + i, hook, me, keep)
+            _hook(list_of + i, hook, self._mine, me, keep)
         measures = ffi.new("weft_evaluator[]", len(evaluators) or 1)
         for i, evaluator in enumerate(evaluators):
-            _evaluator(measures + i, evaluator, keep)
+            _evaluator(measures + i, evaluator, self._mine, me, keep)
+        if sampler is not None:
+            made.sampler = _sampler(sampler, self._mine, me, keep)
         made.hooks, made.n_hooks, made.evaluators, made.n_evaluators = list_of, len(hooks), measures, len(evaluators)
         keep += [list_of, measures, comm, model]
-        super().__init__(make(lib.weft_trainer_new, model.pointer, made), lib.weft_trainer_free, *keep)
+        with self._raising():
+            pointer = make(lib.weft_trainer_new, model.pointer, made)
+        super().__init__(pointer, lib.weft_trainer_free, *keep)
         self.model, self.comm = model, comm
+        if model._begin and train_step is None and not compile_options.get("graph") and not re.search(r"^minimize\(", model.text(), re.M):
+            raise Error("order", "trainer: no graph of the model trains: from_torch(..., minimize=weft.Adam(1e-3))")
         if model._begin and not lib.weft_trainer_progress(self.pointer).iteration and not (checkpoints or {}).get("resume"):
             self.store.begin()
+
+    @contextlib.contextmanager
+    def _raising(self):
+        """Within it, what the sampler raised comes instead of C's error."""
+        try:
+            yield
+        except Error:
+            for one in self._mine:
+                if isinstance(one, _Sampler):
+                    one.check()
+            raise
 
     # ---- training ----
 
     def fit(self):
         """Trains until all epochs or iterations are done. Ctrl-C ends it after the present iteration."""
         held = self.held()
-        with interruptible(lambda: lib.weft_trainer_stop(held.pointer)):
+        with interruptible(lambda: lib.weft_trainer_stop(held.pointer)), self._raising():
             call(lib.weft_trainer_fit, held.pointer)
         return self
 
@@ -495,7 +629,8 @@ class Trainer(Handle):
 
     def _metrics(self, function):
         metrics, held = ffi.new("weft_metrics *"), self.held()
-        call(function, held.pointer, metrics)
+        with self._raising():
+            call(function, held.pointer, metrics)
         return _named_numbers(metrics)
 
     def validate(self):
@@ -571,4 +706,4 @@ def _named_numbers(metrics):
 
 Trainer.__doc__ = (Trainer.__doc__ or "") + "\n".join(f"    {n}: {doc}" for n, doc in FIELDS["weft_trainer_options"].items()
                              if doc and n not in ("compile", "env", "comm", "train", "val", "test", "hooks", "n_hooks", "evaluators", "n_evaluators",
-                                                  "train_step", "user", "sampler_context", "checkpoints", "fit_words"))
+                                                  "train_step", "user", "sampler", "sampler_context", "set", "checkpoints", "fit_words"))

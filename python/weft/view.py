@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from ._lib import Error
+from ._words import of_graphtool
 
 # Options of weft_compile_options, by their names in graphtool.
 OPTIONS = {"batch": "batch", "accumulate": "accumulate", "precision": "dtype", "device": "device", "threads": "threads", "isa": "isa", "world": "world",
@@ -43,5 +44,5 @@ def draw(model, view, graph=None, options=None, depth=None, max_nodes=None):
         done = subprocess.run([graphtool(), "dot", binary, "-o", picture] + [f"--{k}={v}" for k, v in given.items() if v is not None],
                               capture_output=True, text=True)
         if done.returncode:
-            raise Error("argument", done.stderr.strip().removeprefix("graphtool: "))
+            raise Error("argument", of_graphtool(done.stderr).replace(binary, model.name))
         return Picture(Path(picture).read_text())
