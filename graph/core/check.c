@@ -144,7 +144,7 @@ static bool names_of_node(const names *t, const weft_node *source, const weft_no
  * result. Returns the node after them. */
 static const weft_node *names_of_nothing(const names *t, const weft_node *source, int id,
                                          const weft_node *n) {
-    for (; n && n->is_of_nothing && n->id < id + source->n_out; n = n->next) {
+    for (; n && n->is_of_nothing && n->id >= id && n->id < id + source->n_out; n = n->next) {
         int then = source->out[n->id - id].id;
         t->present[then] = &n->out[0];
         t->meant[n->id] = then + 1;
