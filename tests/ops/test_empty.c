@@ -456,6 +456,18 @@ TEST(gradients_are_those_of_what_has_elements) {
     gradient_is(mean_loss, 0, "a mean of nothing");
 }
 
+/* A parameter that only values without elements are made of does not move the loss. */
+TEST(a_loss_of_nothing_depends_on_no_parameter) {
+    weft_model *m = weft_model_new("m");
+    weft_error e = {0};
+    weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
+    weft_value *p = weft_parameter_in(g, "p", S(2, 3), (weft_init){.kind = WEFT_INIT_ONES});
+    weft_minimize(nothing_loss(p), NULL, &(weft_optimizer){.type = "sgd", .lr = 1});
+    CHECK(!weft_compile(m, NULL, &e));
+    CHECK_HOLDS(e.text, "its loss does not depend on parameter p");
+    weft_model_free(m);
+}
+
 /* ---- every op ---- */
 
 /* The value of a type, which may be empty. */
@@ -550,8 +562,9 @@ TEST(dumps_whose_plan_computes_nothing_are_refused) {
     CHECK_HOLDS(e.text, "no axis below 0");
 }
 
-SUITE("empty", {T(ops_of_nothing_have_the_values_of_pytorch_at_every_batch),
-                T(files_and_dumps_keep_values_without_elements), T(values_without_elements_have_types),
-                T(what_has_no_value_of_nothing_is_refused), T(an_axis_may_be_0_at_one_batch_alone),
-                T(gradients_are_those_of_what_has_elements), T(every_op_takes_axes_of_0_or_refuses_them),
-                T(dumps_whose_plan_computes_nothing_are_refused)})
+SUITE("empty",
+      {T(ops_of_nothing_have_the_values_of_pytorch_at_every_batch),
+       T(files_and_dumps_keep_values_without_elements), T(values_without_elements_have_types),
+       T(what_has_no_value_of_nothing_is_refused), T(an_axis_may_be_0_at_one_batch_alone),
+       T(gradients_are_those_of_what_has_elements), T(a_loss_of_nothing_depends_on_no_parameter),
+       T(every_op_takes_axes_of_0_or_refuses_them), T(dumps_whose_plan_computes_nothing_are_refused)})
