@@ -73,6 +73,9 @@ static bool recurrent_fits(weft_value *x, const recurrent_build *b) {
         return value_fail(x, WEFT_SHAPE, "%s: x is %s: it must be %s", b->kind->name, TYPE(&x->type),
                           o->batch_first ? "[B, T, features]" : "[T, B, features]");
     }
+    if (x->type.shape[o->batch_first ? 1 : 0] == 0)
+        return value_fail(x, WEFT_SHAPE, "%s: x is %s: there must be a time step", b->kind->name,
+                          TYPE(&x->type));
     if (o->c0 && !b->kind->has_c) return refuse_option(x, b->kind, "c0 is a state of lstm alone");
     if (o->relu && b->kind != &rnn_kind) return refuse_option(x, b->kind, "relu is an option of rnn alone");
     return sizes_fit(x, b) && initial_fits(x, b, o->h0, "h0") && initial_fits(x, b, o->c0, "c0");

@@ -12,7 +12,8 @@ attr_bytes attr_bytes_of(const void *data, size_t n) {
 }
 
 bool bytes_equal(const attr_bytes *a, const attr_bytes *b) {
-    return a->n == b->n && a->hash == b->hash && (a->data == b->data || memcmp(a->data, b->data, a->n) == 0);
+    return a->n == b->n && a->hash == b->hash &&
+           (a->data == b->data || !a->n || memcmp(a->data, b->data, a->n) == 0);
 }
 
 bool bytes_are_many(const attr_bytes *v) {

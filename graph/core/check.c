@@ -140,6 +140,18 @@ static bool names_of_node(const names *t, const weft_node *source, const weft_no
     return true;
 }
 
+/* Enters the nodes that stand for results of a call with an empty operand, each of which has the id of its
+ * result. Returns the node after them. */
+static const weft_node *names_of_nothing(const names *t, const weft_node *source, int id,
+                                         const weft_node *n) {
+    for (; n && n->is_of_nothing && n->id >= id && n->id < id + source->n_out; n = n->next) {
+        int then = source->out[n->id - id].id;
+        t->present[then] = &n->out[0];
+        t->meant[n->id] = then + 1;
+    }
+    return n;
+}
+
 /* Walks over both lists in step. Nodes that passes have removed enter no values, so their readers must read a
  * new value. */
 static bool names_kept(const names *t, const weft_graph *source) {
@@ -147,6 +159,7 @@ static bool names_kept(const names *t, const weft_graph *source) {
     int id = 0; /* replay gives its nodes the ids 0, 1, ... */
     for (const weft_node *s = source->first; s; id += s->n_out, s = s->next) {
         while (n && n->id >= t->first_new) n = n->next;
+        n = names_of_nothing(t, s, id, n);
         if (!n || n->id != id || n->n_out != s->n_out) continue;
         if (!names_of_node(t, s, n)) return false;
         n = n->next;

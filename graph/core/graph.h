@@ -3,7 +3,7 @@
  *
  * Invariants:
  *   I1  a node's operands come from nodes before it in the list, so a graph has no cycle;
- *   I2  every type in a graph has passed type_check;
+ *   I2  every type in a graph has passed type_check, or type_check_or_empty while a program builds it;
  *   I3  the model's arenas own all nodes, values, attributes and strings; weft_model_free frees them at once;
  *   I4  a graph reads a variable through one `parameter` or `state` node, and the `assign` nodes that
  *       follow. */
@@ -112,6 +112,7 @@ struct weft_node {
     bool is_update;   /* made by the optimizer pass */
     /* part of the gradient of an op that runs in f32, so the precision pass keeps it in f32 */
     bool stays_f32;
+    bool is_of_nothing; /* stands for a result of a call with an empty operand: graph/core/empty.c */
 
     weft_value **body_out;
     weft_node *fused;         /* the fused node whose body holds this one, or NULL */
@@ -280,6 +281,8 @@ bool node_is_integer(const weft_node *n);
 /* Pointer to the attribute `f32_output` of a node, which makes result 0 f32 although the operands are
  * reduced; NULL: its op has no such attribute. */
 bool *node_f32_output(const weft_node *n);
+/* Result k of a node that node_new has just made, or what stands for it (graph/core/empty.c). */
+weft_value *node_result(weft_node *n, int k);
 /* node_new for ops with one result. */
 weft_value *node_value(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs);
 /* The graph of a builder's operands. NULL after recording which required operand is NULL; where all are NULL

@@ -210,6 +210,12 @@ void weft_output(weft_value *value, const char *name) {
         model_fail(m, g, WEFT_NAME, "output name '%s': letters, digits, '_', '-', '.' only", SHOW(name));
         return;
     }
+    if (type_is_empty(&value->type)) {
+        model_fail(m, g, WEFT_SHAPE,
+                   "output %s: %s has no elements: every axis of an output must be at least 1", name,
+                   TYPE(&value->type));
+        return;
+    }
     if (table_find(&g->by_name, name)) {
         model_fail(m, g, WEFT_NAME, "output: graph %s has an output '%s' already: give this one another name",
                    g->name, name);

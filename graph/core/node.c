@@ -1,7 +1,7 @@
 /* node.c - making nodes, and changing lists of them. Every node is made here, from a program, a file, a dump
  * or a pass alike, after the same checks: number of operands, their graph, ranges of attributes, then the
  * op's infer. */
-#include "graph/core/graph.h"
+#include "graph/core/empty.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -126,12 +126,15 @@ static weft_node *node_store(const op_call *c) {
 static weft_node *node_finish(const op_call *c) {
     weft_graph *g = c->graph;
     for (int k = 0; k < c->n_out; k++)
-        if (!type_check(&c->out[k]))
+        if (!type_check_or_empty(&c->out[k]))
             return op_fail(c, WEFT_SHAPE,
-                           "result %s: every axis must be at least 1 and the whole below 2^46 bytes",
+                           "result %s: no axis may be below 0, and the whole must be below 2^46 bytes",
                            TYPE(&c->out[k])),
                    NULL;
+    bool is_empty = call_is_empty(c);
+    if (is_empty && !call_may_be_empty(c)) return NULL;
     weft_node *n = node_store(c);
+    if (n && is_empty && g->model->is_bound) return empty_replace(c, n) ? n : NULL;
     if (n && n->op == &weft_op_input && !table_add(&g->inputs, &g->model->arena, input_name(n), n)) n = NULL;
     if (!n) return graph_fail(g, WEFT_MEMORY, "%s: out of memory", c->op->name);
     insert_after(g, n, g->cursor ? g->cursor : g->last);
@@ -181,7 +184,9 @@ weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value
     op_call c = {.op = op, .graph = g, .n_in = n_in, .in = in, .attrs = attrs, .n_out = n_out};
     if (n_out > OP_MAX_OUT) return graph_fail(g, WEFT_ARGUMENT, "%s: %d results", op->name, n_out);
     for (int k = 0; k < n_out; k++) c.out[k] = types[k];
-    return call_check(&c) ? node_finish(&c) : NULL;
+    if (!call_check(&c)) return NULL;
+    if (call_is_empty(&c)) return graph_fail(g, WEFT_SHAPE, "%s: every axis must be at least 1", op->name);
+    return node_finish(&c);
 }
 
 /* Other shapes would be a defect of the pass: readers were inferred from the old ones. */
@@ -196,6 +201,10 @@ bool node_retype(weft_node *n) {
         n->out[k].type = c.out[k];
     }
     return true;
+}
+
+weft_value *node_result(weft_node *n, int k) {
+    return n->out[k].mapped ? n->out[k].mapped : &n->out[k];
 }
 
 bool node_is_integer(const weft_node *n) {
@@ -217,7 +226,7 @@ bool *node_f32_output(const weft_node *n) {
 
 weft_value *node_value(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs) {
     weft_node *n = node_new(g, op, n_in, in, attrs);
-    return n ? &n->out[0] : NULL;
+    return n ? node_result(n, 0) : NULL;
 }
 
 /* ---- changing ---- */

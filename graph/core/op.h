@@ -192,6 +192,21 @@ typedef enum op_role {
     ROLE_DECLARES, /* that the graph trains, or differentiates: a pass replaces it by what does so */
 } op_role;
 
+/* What a result that has elements is where an operand has none: the definition of the op over nothing, as in
+ * PyTorch (graph/core/empty.c). */
+typedef enum op_empty {
+    EMPTY_REFUSED, /* there is no value: an error */
+    EMPTY_ZEROS,
+    EMPTY_ONES,
+    EMPTY_MEAN,   /* 0, but NaN where the attribute `mean` is set or `reduction` is a mean */
+    EMPTY_FALSE,  /* of bool; refused of others */
+    EMPTY_TRUE,   /* likewise */
+    EMPTY_FILL,   /* the attribute `value` */
+    EMPTY_ADDED,  /* operand 2, which is added to a sum of products; 0 where it is left out */
+    EMPTY_FIRST,  /* operand 0 */
+    EMPTY_OTHERS, /* the op of the other operands */
+} op_empty;
+
 enum { OP_KINDS = 4 };
 
 /* An op. Pointers may be NULL where an op has no such part; infer, and one of reference and scalar unless the
@@ -203,6 +218,7 @@ struct weft_op {
     int min_in, max_in;  /* operands; max_in 0: as min_in, -1: any number */
     unsigned flags;
     op_role role;
+    op_empty of_nothing;
     size_t attrs_bytes;
     const op_attr *attrs; /* NULL: none */
 

@@ -67,6 +67,9 @@ bool own_infer(op_call *c) {
     const own_attrs *a = c->attrs;
     weft_op_types t = {.reals = a->reals, .integers = a->integers, .context = is->context};
     c->n_out = is->n_results;
+    for (int i = 0; i < c->n_in; i++)
+        if (type_is_empty(op_in(c, i)))
+            return op_fail(c, WEFT_SHAPE, "operand %d has no elements: %s", i, TYPE(op_in(c, i)));
     if (!is->infer) return infer_plain(c);
     for (int i = 0; i < c->n_in; i++) t.operands[i] = type_out(op_in(c, i));
     for (int k = 0; k < c->n_out; k++) t.results[k] = t.operands[0];

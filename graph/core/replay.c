@@ -23,7 +23,7 @@ bool node_replay(const weft_node *n, weft_graph *g, weft_value **map) {
     weft_node *copy = node_new(g, n->op, n->n_in, in, n->attrs);
     build_end(&at);
     if (!copy) return false;
-    for (int k = 0; k < n->n_out; k++) map[n->out[k].id] = &copy->out[k];
+    for (int k = 0; k < n->n_out; k++) map[n->out[k].id] = node_result(copy, k);
     return true;
 }
 

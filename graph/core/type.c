@@ -91,14 +91,27 @@ size_t type_bytes(const tensor_type *t) {
     return (size_t)type_elements(t) * dtype_bytes(t->dtype);
 }
 
-bool type_check(const tensor_type *t) {
+bool type_is_empty(const tensor_type *t) {
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] == 0) return true;
+    return false;
+}
+
+/* An axis of 0 counts as 1, so that no product of the other axes can overflow either. */
+bool type_check_or_empty(const tensor_type *t) {
     const size_t most = (size_t)1 << 46; /* 64 TiB: far above any machine, far below overflow */
     if (dtype_bytes(t->dtype) == 0 || t->ndim < 0 || t->ndim > WEFT_MAX_NDIM) return false;
     /* Checked after each axis, so that the product cannot wrap around before it is compared. */
     size_t bytes = dtype_bytes(t->dtype);
-    for (int i = 0; i < t->ndim; i++)
-        if (t->shape[i] < 1 || !size_mul(&bytes, bytes, (size_t)t->shape[i]) || bytes > most) return false;
+    for (int i = 0; i < t->ndim; i++) {
+        int64_t length = t->shape[i] ? t->shape[i] : 1;
+        if (length < 0 || !size_mul(&bytes, bytes, (size_t)length) || bytes > most) return false;
+    }
     return true;
+}
+
+bool type_check(const tensor_type *t) {
+    return type_check_or_empty(t) && !type_is_empty(t);
 }
 
 bool shape_broadcast(const tensor_type *a, const tensor_type *b, tensor_type *out) {

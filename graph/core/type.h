@@ -35,8 +35,12 @@ bool shape_equal(const tensor_type *a, const tensor_type *b);
 int64_t type_elements(const tensor_type *t);
 size_t type_bytes(const tensor_type *t);
 /* Whether the type exists, ndim is in range, each axis is at least 1 and the whole at most 2^46 bytes: true
- * of every type in a graph. */
+ * of every type in a graph that is compiled, and of what a graph is fed or keeps. */
 bool type_check(const tensor_type *t);
+/* The same, but axes may be 0: true of every type in a graph that a program builds. */
+bool type_check_or_empty(const tensor_type *t);
+/* Whether an axis is 0, so that there is no element. */
+bool type_is_empty(const tensor_type *t);
 /* The shape that a and b broadcast to, by PyTorch's rule: shapes are aligned at the last axis, and of each
  * pair of lengths both are equal or one is 1. *out gets the element type of a; it may be a or b. */
 bool shape_broadcast(const tensor_type *a, const tensor_type *b, tensor_type *out);

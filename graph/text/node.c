@@ -32,10 +32,10 @@ typedef struct body {
 
 /* ---- values ---- */
 
-/* Types come from untrusted text, so they pass type_check before strides are computed. */
+/* Types come from untrusted text, so they pass type_check_or_empty before strides are computed. */
 bool layout_read(reader *r, tensor_type *type, bool *has_layout, int64_t stride[WEFT_MAX_NDIM]) {
-    if (!type_parse(&r->at, type) || !type_check(type))
-        return reader_fail(r, "a type like f32[2,3], every axis at least 1, is expected at '%s'",
+    if (!type_parse(&r->at, type) || !type_check_or_empty(type))
+        return reader_fail(r, "a type like f32[2,3], no axis below 0, is expected at '%s'",
                            show_name(r->at, strcspn(r->at, " \n")).text);
     stride_row_major(type, stride);
     *has_layout = *r->at == ':';

@@ -18,6 +18,9 @@ static bool kernel_read(reader *r, weft_node *n) {
     env.device = WEFT_DEVICE_CUDA;
     count += kernels_of(r->m->catalog, n->op, &env, list + count, 32 - count);
     size_t length = strcspn(r->at, " \n");
+    for (int k = 0; k < n->n_out; k++)
+        if (type_is_empty(&n->out[k].type))
+            return reader_fail(r, "%s: no kernel runs a node whose result has no elements", n->op->name);
     for (int i = 0; i < count && !n->kernel; i++)
         if (word_is(list[i]->name, r->at, length)) n->kernel = list[i];
     if (!n->kernel)

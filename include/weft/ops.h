@@ -4,6 +4,10 @@
  * Shapes are row-major, images NCHW; names, broadcasting and defaults follow PyTorch. Each builder returns
  * the new value, which the model owns, or records the error in the model and returns NULL. ops/ has the rules
  * and formulas, one file an op; `graphtool ops` prints them.
+ *
+ * A value may have an axis of length 0, and then no elements. What an op makes of none is PyTorch's: a sum is
+ * 0, a product 1, a mean NaN; where there is no such value, as of weft_amax(), it is an error. Inputs,
+ * parameters, state and outputs have elements. A plan holds nothing that has none.
  */
 #ifndef WEFT_OPS_H
 #define WEFT_OPS_H
@@ -177,7 +181,8 @@ WEFT_API weft_value *weft_cumprod(weft_value *x, int axis);
 /** @name Shape
  * x may have any type; its elements stay as they are. Axes may be negative.
  * @{ */
-/** x's elements in another shape. One axis may be -1, which takes what is left; an axis may be WEFT_BATCH. */
+/** x's elements in another shape. One axis may be -1, which takes what is left (not beside an axis
+ * of 0); an axis may be WEFT_BATCH. */
 WEFT_API weft_value *weft_reshape(weft_value *x, int ndim, const int64_t *shape);
 /** Merges first_axis and all axes after it into one. */
 WEFT_API weft_value *weft_flatten(weft_value *x, int first_axis);
@@ -196,8 +201,8 @@ WEFT_API weft_value *weft_squeeze(weft_value *x, int axis);
 WEFT_API weft_value *weft_broadcast_to(weft_value *x, int ndim, const int64_t *shape);
 /** Puts n values of one type one after the other along `axis`; their other axes are equal. */
 WEFT_API weft_value *weft_concat(int n, weft_value *const *values, int axis);
-/** Elements begin <= i < end of `axis`. Negative numbers count from the end; end INT64_MAX means to the
- * end. */
+/** Elements begin <= i < end of `axis`; none where begin is end. Negative numbers count from the end, and
+ * INT64_MAX is the end. */
 WEFT_API weft_value *weft_slice(weft_value *x, int axis, int64_t begin, int64_t end);
 /** Elements begin, begin + step, ... before `end`, which as `begin` may be negative: x[begin:end:step]. The
  * step is at least 1. Where `axis` is the batch, the result has as many elements as a plan's batch gives. */
@@ -226,7 +231,7 @@ WEFT_API weft_value *weft_one_hot(weft_value *ids, int64_t classes, weft_dtype d
  * -> [3, 2, 4] */
 WEFT_API weft_value *weft_stack(int n, weft_value *const *values, int axis);
 /** Repeats the whole of x along its last n axes, as torch.tile and torch.Tensor.repeat: x[2, 3] by {2, 1}
- * -> [4, 3]. With more repeats than axes x gets axes of length 1 in front. Repeats are 1 or more. */
+ * -> [4, 3]. With more repeats than axes x gets axes of length 1 in front. Repeats are 0 or more. */
 WEFT_API weft_value *weft_tile(weft_value *x, int n, const int64_t *repeats);
 /** Repeats each element along `axis`: x[2] = a b -> [2 repeats] = a a b b */
 WEFT_API weft_value *weft_repeat_interleave(weft_value *x, int64_t repeats, int axis);
@@ -239,8 +244,9 @@ WEFT_API weft_value *weft_flip(weft_value *x, int n_axes, const int64_t *axes);
  * the others leave. x[2, 7] at axis 1 by {3, -1} -> [2, 3], [2, 4]. Returns n, or 0 after an error. */
 WEFT_API int weft_split(weft_value *x, int n, const int64_t *sizes, int axis, weft_value **parts);
 /** Cuts `axis` into n equal parts; if n does not divide its length, into parts of the next larger size, the
- * last of which is smaller, and which may be fewer than n: x[6] by 4 -> [2], [2], [2]. Returns how many
- * `parts` there are, or 0 after an error. A batch on axis 0 stays a batch if n divides it. */
+ * last of which is smaller, and which may be fewer than n: x[6] by 4 -> [2], [2], [2]; of x[0] there are n.
+ * Returns how many `parts` there are, or 0 after an error. A batch on axis 0 stays a batch if n divides
+ * it. */
 WEFT_API int weft_chunk(weft_value *x, int n, int axis, weft_value **parts);
 /** The n values x[..., i, ...] of `axis`, which must be n long, without that axis: x[2, 3] at axis 0 ->
  * [3], [3]. Returns n, or 0 after an error. */

@@ -38,6 +38,8 @@ bool attention_want_qkv(op_call *c, int first) {
         return op_fail(c, WEFT_SHAPE,
                        "q %s, k %s, v %s: q must be [B, H, T, D], k [B, H, S, D], v [B, H, S, E]", TYPE(q),
                        TYPE(k), TYPE(v));
+    if (q->shape[3] == 0)
+        return op_fail(c, WEFT_SHAPE, "q %s, k %s: D, their last axis, must be at least 1", TYPE(q), TYPE(k));
     if (k->shape[1] == 0 || q->shape[1] % k->shape[1])
         return op_fail(c, WEFT_SHAPE,
                        "q %s, k and v %s: the heads of k and v, axis 1, must divide those of q", TYPE(q),
@@ -224,6 +226,7 @@ const weft_op weft_op_attention = {
     .min_in = 3,
     .max_in = 4,
     .flags = OP_FROM_RESULT,
+    .of_nothing = EMPTY_ZEROS, /* of no keys; lse is 0 too */
     OP_ATTRS(attention_attrs, attrs),
     .reference_strided = ATTENTION_STRIDED,
     .precision = PRECISION_REDUCED,

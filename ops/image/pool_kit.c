@@ -218,7 +218,7 @@ weft_status pool_maximum(const kernel_call *c) {
 /* The index is i32, so a plane has fewer than 2^31 elements. */
 bool pool_infer_maximum(op_call *c) {
     const tensor_type *x = op_in(c, 0);
-    if (x->shape[2] > INT32_MAX / x->shape[3])
+    if (x->shape[3] && x->shape[2] > INT32_MAX / x->shape[3])
         return op_fail(c, WEFT_SHAPE, "%s: a plane must have fewer than 2^31 elements", TYPE(x));
     c->n_out = 2;
     c->out[1] = c->out[0];

@@ -133,6 +133,7 @@ const weft_op weft_op_index_put = {
     /* No precision: sums run in f32. */
     .min_in = 3,
     .max_in = WEFT_MAX_NDIM + 2,
+    .of_nothing = EMPTY_FIRST,
     OP_ATTRS(places_attrs, attrs),
     .reference_strided = (1 << (WEFT_MAX_NDIM + 2)) - 1,
     .in_place = 1,

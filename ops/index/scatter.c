@@ -52,6 +52,7 @@ const weft_op weft_op_scatter = {
     .torch = "torch.scatter",
     .summary = "x with elements put at places along an axis",
     .min_in = 3,
+    .of_nothing = EMPTY_FIRST,
     OP_ATTRS(index_attrs, index_attr_table),
     .reference_strided = 7,
     .in_place = 1,

@@ -70,6 +70,7 @@ const weft_op weft_op_scatter_add = {
     .summary = "x with elements added at places along an axis",
     /* No precision: sums run in f32. */
     .min_in = 3,
+    .of_nothing = EMPTY_FIRST,
     OP_ATTRS(index_attrs, index_attr_table),
     .reference_strided = 7,
     .in_place = 1,

@@ -148,6 +148,7 @@ const weft_op weft_op_scatter_reduce = {
     .summary = "x with elements multiplied to it, or the largest or smallest kept, at places along an axis",
     /* No precision: products run in f32. */
     .min_in = 3,
+    .of_nothing = EMPTY_FIRST,
     .flags = OP_FROM_RESULT,
     OP_ATTRS(scatter_reduce_attrs, attrs),
     .reference_strided = 7,

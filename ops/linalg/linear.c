@@ -75,6 +75,7 @@ const weft_op weft_op_linear = {
     .torch = "torch.nn.functional.linear",
     .min_in = 2,
     .max_in = 3,
+    .of_nothing = EMPTY_ADDED,
     OP_ATTRS(linear_attrs, attrs),
     .precision = PRECISION_REDUCED,
     /* x and w are reduced; the bias is f32. */

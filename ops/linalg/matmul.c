@@ -87,6 +87,7 @@ const weft_op weft_op_matmul = {
     .summary = "a b over the last two axes; the others broadcast",
     .torch = "torch.matmul",
     .min_in = 2,
+    .of_nothing = EMPTY_ZEROS,
     OP_ATTRS(matmul_attrs, attrs),
     .reference_strided = 3,
     .precision = PRECISION_REDUCED,

@@ -123,13 +123,13 @@ static weft_value *index_targets(weft_value *x, weft_value *target, const weft_l
     weft_value *in[] = {r.x, r.target};
     weft_node *n = node_new(x->node->graph, &weft_op_cross_entropy, 2, in, &a);
     if (!n) return NULL;
-    weft_value *loss = &n->out[0];
+    weft_value *loss = node_result(n, 0);
     if (is_plain) return r.shape.n && a.reduction == LOSS_NONE ? reshape_lengths(loss, &r.shape) : loss;
     weft_value *counts = counted(r.target, a.ignore_index);
     weft_value *weights = row_weights(&r, o->weight, counts);
     if (o->weight) loss = weft_mul(loss, weights);
     if (s > 0) {
-        weft_value *smooth = smooth_rows(&r, &n->out[1], o->weight, counts);
+        weft_value *smooth = smooth_rows(&r, node_result(n, 1), o->weight, counts);
         smooth = weft_scale(smooth, s / (double)r.x->type.shape[1]);
         loss = weft_add(weft_scale(loss, 1 - s), smooth);
     }

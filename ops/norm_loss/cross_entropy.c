@@ -16,6 +16,7 @@ static bool infer(op_call *c) {
         return op_fail(c, WEFT_TYPE, "target is %s: it must be integer", TYPE(t));
     if (t->ndim != 1 || t->shape[0] != x->shape[0])
         return op_fail(c, WEFT_SHAPE, "logits %s and target %s: one target a row", TYPE(x), TYPE(t));
+    if (x->shape[0] && !x->shape[1]) return op_fail(c, WEFT_SHAPE, "logits are %s: no classes", TYPE(x));
     c->n_out = 2;
     c->out[0] = c->out[1] = type_of(dtype_accumulator(x->dtype), 1, x->shape);
     if (((const cross_entropy_attrs *)c->attrs)->reduction != LOSS_NONE)
@@ -62,6 +63,7 @@ const weft_op weft_op_cross_entropy = {
     .summary = "mean, sum or each of -log softmax(logits)[target] of rows",
     .torch = "torch.nn.functional.cross_entropy",
     .min_in = 2,
+    .of_nothing = EMPTY_MEAN, /* of no rows */
     OP_ATTRS(cross_entropy_attrs, cross_entropy_attr_table),
     .precision = PRECISION_FOLLOWS,
     /* Only the logits are reduced; loss and lse are f32. */

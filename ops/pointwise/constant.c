@@ -5,7 +5,7 @@
 
 static const op_attr attrs[] = {
     {"dtype", ATTR_DTYPE, offsetof(constant_attrs, dtype)},
-    {"shape", ATTR_INTS, offsetof(constant_attrs, shape), 1, INT64_MAX},
+    {"shape", ATTR_INTS, offsetof(constant_attrs, shape), 0, INT64_MAX},
     {"value", ATTR_REAL, offsetof(constant_attrs, value), .any_real = true},
     {0},
 };
@@ -41,7 +41,7 @@ const weft_op weft_op_constant = {
                                    {"", "dtype=f16 shape=3 value=inf"},
                                    {"", "dtype=i8 shape=67 value=-128", .out = "i8[67]"},
                                    {"", "dtype=u32 shape=3 value=4294967295"},
-                                   {"", "dtype=f32 shape=0", .error = "at least 1"},
+                                   {"", "dtype=f32 shape=-1", .error = "at least 0"},
                                    {0}},
 };
 

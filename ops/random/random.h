@@ -15,11 +15,12 @@ typedef struct random_attrs {
 
 /* The rows of both tables, whose numbers have the names A and B; result 0 for infer, and the builder. */
 #define RANDOM_ATTRS(A, B)                                                                                   \
-    {"shape", ATTR_INTS, offsetof(random_attrs, shape), 1, INT64_MAX},                                       \
+    {"shape", ATTR_INTS, offsetof(random_attrs, shape), 0, INT64_MAX},                                       \
         {A, ATTR_REAL, offsetof(random_attrs, a)}, {B, ATTR_REAL, offsetof(random_attrs, b)}, {              \
         "key", ATTR_KEY, offsetof(random_attrs, key)                                                         \
     }
 bool random_infer(op_call *c);
-weft_value *random_value(weft_graph *g, const weft_op *op, int ndim, const int64_t *shape, double a, double b);
+weft_value *random_value(weft_graph *g, const weft_op *op, int ndim, const int64_t *shape, double a,
+                         double b);
 
 #endif

@@ -13,7 +13,8 @@ bool random_infer(op_call *c) {
     return shape_bind(c, &c->out[0]);
 }
 
-weft_value *random_value(weft_graph *g, const weft_op *op, int ndim, const int64_t *shape, double a, double b) {
+weft_value *random_value(weft_graph *g, const weft_op *op, int ndim, const int64_t *shape, double a,
+                         double b) {
     random_attrs attrs = {.a = a, .b = b};
     if (!g || !model_ok(g->model) || !shape_attr(g, op->name, &attrs.shape, ndim, shape)) return NULL;
     attrs.key = random_key(g);
@@ -52,7 +53,7 @@ const weft_op weft_op_random_uniform = {
                             {"", "shape=70,1003 low=0.25 high=0.5 key=0x1234567890", .out = "f32[70,1003]"},
                             {"", "high=1", .out = "f32[]"},
                             {"", "shape=2 low=1 high=1", .error = "must be below high"},
-                            {"", "shape=0 high=1", .error = "at least 1"},
+                            {"", "shape=-1 high=1", .error = "at least 0"},
                             {0}},
 };
 

@@ -1,6 +1,6 @@
 /* extremum.c - the largest, and the smallest, element over some axes; torch.amax, torch.amin. NaN if any
- * element is NaN. Any element type (bool too: any, all), as the result. The gradient is shared evenly among
- * equal ones, as in PyTorch. */
+ * element is NaN. Any element type (bool too: any, all), as the result; bool alone has an extremum of no
+ * elements. The gradient is shared evenly among equal ones, as in PyTorch. */
 #include "ops/reduce/reduce.h"
 
 static const op_attr attrs[] = {REDUCE_ATTRS, {0}};
@@ -46,12 +46,13 @@ static const op_sample samples[] = {
     {0},
 };
 
-#define EXTREMUM_OP(NAME, TEXT)                                                                              \
+#define EXTREMUM_OP(NAME, TEXT, OF_NOTHING)                                                                  \
     const weft_op weft_op_##NAME = {                                                                         \
         .name = #NAME,                                                                                       \
         .summary = TEXT,                                                                                     \
         .torch = "torch." #NAME,                                                                             \
         .min_in = 1,                                                                                         \
+        .of_nothing = OF_NOTHING,                                                                            \
         OP_ATTRS(sum_attrs, attrs),                                                                          \
         .reference_strided = 1,                                                                              \
         .precision = PRECISION_FOLLOWS,                                                                      \
@@ -64,5 +65,5 @@ static const op_sample samples[] = {
         return reduce_value(&weft_op_##NAME, x, n_axes, axes, (sum_attrs){.keep = keep});                    \
     }
 
-EXTREMUM_OP(amax, "the largest element over axes")
-EXTREMUM_OP(amin, "the smallest element over axes")
+EXTREMUM_OP(amax, "the largest element over axes", EMPTY_FALSE)
+EXTREMUM_OP(amin, "the smallest element over axes", EMPTY_TRUE)

@@ -14,6 +14,7 @@ static weft_value *finite_max(weft_value *x, int n_axes, const int64_t *axes) {
 
 weft_value *weft_logsumexp(weft_value *x, int n_axes, const int64_t *axes, bool keep) {
     if (!reduce_fits("logsumexp", x, true, n_axes, axes)) return NULL;
+    if (reduce_is_empty(x, n_axes, axes)) return weft_log(weft_sum(weft_exp(x), n_axes, axes, keep));
     weft_value *most = finite_max(x, n_axes, axes);
     weft_value *apart = weft_exp(weft_sub(x, most));
     weft_value *sum = weft_sum(apart, n_axes, axes, keep);

@@ -67,6 +67,7 @@ const weft_op weft_op_prod = {
     .summary = "the product over axes",
     .torch = "torch.prod",
     .min_in = 1,
+    .of_nothing = EMPTY_ONES,
     OP_ATTRS(sum_attrs, attrs),
     .reference_strided = 1,
     /* No precision: runs in f32, as under torch.amp.autocast. */

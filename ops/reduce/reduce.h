@@ -37,6 +37,8 @@ weft_value *reduce_value(const weft_op *op, weft_value *x, int n_axes, const int
 bool reduce_fits(const char *name, const weft_value *x, bool wants_float, int n_axes, const int64_t *axes);
 /* v to the power `exponent`, as the last op of a builder: gradients by its result reach it (root.c). */
 weft_value *reduce_root(weft_value *v, double exponent);
+/* Whether the axes hold no element at the model's batch. */
+bool reduce_is_empty(const weft_value *x, int n_axes, const int64_t *axes);
 /* y, which has the reduced axes with length 1, without them. */
 weft_value *reduce_squeeze(weft_value *y, int n_axes, const int64_t *axes);
 

@@ -190,6 +190,15 @@ bool reduce_fits(const char *name, const weft_value *x, bool wants_float, int n_
     return axes_fit(&x->type, &list, why) || value_fail(x, WEFT_SHAPE, "%s: %s", name, why);
 }
 
+bool reduce_is_empty(const weft_value *x, int n_axes, const int64_t *axes) {
+    sum_attrs a = {0};
+    if (!axes_attr(x->node->graph, "reduce", &a.axes, n_axes, axes)) return false;
+    unsigned mask = sum_axes(&a, x->type.ndim);
+    for (int i = 0; i < x->type.ndim; i++)
+        if ((mask >> i & 1) && x->type.shape[i] == 0) return true;
+    return false;
+}
+
 weft_value *reduce_root(weft_value *v, double exponent) {
     return op_value(&weft_op_root, 1, &v, &(number_attrs){exponent});
 }

@@ -40,6 +40,7 @@ const weft_op weft_op_sum = {
     .summary = "sum or mean over axes",
     .torch = "torch.sum",
     .min_in = 1,
+    .of_nothing = EMPTY_MEAN,
     OP_ATTRS(sum_attrs, attrs),
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,

@@ -23,7 +23,8 @@ static weft_value *variance(const char *name, weft_value *x, double correction, 
     if (!isfinite(correction))
         return value_fail(x, WEFT_ARGUMENT, "%s: correction=%g: it must be a finite number", name,
                           correction);
-    weft_value *first = first_along(x, n_axes, axes), *shifted = weft_sub(x, first);
+    weft_value *shifted = x;
+    if (!reduce_is_empty(x, n_axes, axes)) shifted = weft_sub(x, first_along(x, n_axes, axes));
     weft_value *mean = weft_mean(shifted, n_axes, axes, true);
     weft_value *apart = weft_sub(shifted, mean), *squares = weft_square(apart);
     sum_attrs a = {.keep = keep, .mean = true, .correction = correction};

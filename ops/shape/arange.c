@@ -9,7 +9,7 @@
 
 static const op_attr attrs[] = {
     {"dtype", ATTR_DTYPE, offsetof(arange_attrs, dtype)},
-    {"shape", ATTR_INTS, offsetof(arange_attrs, shape), 1, INT64_MAX},
+    {"shape", ATTR_INTS, offsetof(arange_attrs, shape), 0, INT64_MAX},
     {"begin", ATTR_REAL, offsetof(arange_attrs, begin)},
     {"step", ATTR_REAL, offsetof(arange_attrs, step)},
     {0},
@@ -21,7 +21,7 @@ static bool infer(op_call *c) {
     c->out[0] = type_of(a->dtype, a->shape.n, a->shape.v);
     shape_bind(c, &c->out[0]);
     if (a->shape.n != 1) return op_fail(c, WEFT_SHAPE, "shape: %d axes: there must be one", a->shape.n);
-    double last = a->begin + (double)(c->out[0].shape[0] - 1) * a->step;
+    double steps = fmax(0, (double)(c->out[0].shape[0] - 1)), last = a->begin + steps * a->step;
     bool is_whole = dtype_is_float(a->dtype) || a->step == floor(a->step);
     if (!is_whole || !constant_fits(a->dtype, a->begin) || !constant_fits(a->dtype, last))
         return op_fail(c, WEFT_ARGUMENT, "%s cannot hold the numbers %g to %g by steps of %g",
@@ -56,7 +56,7 @@ const weft_op weft_op_arange = {
                             {"", "dtype=u8 shape=257 step=1", .error = "u8 cannot hold the numbers 0 to 256"},
                             {"", "dtype=i64 shape=3 step=0.5", .error = "by steps of 0.5"},
                             {"", "dtype=f32 shape=2,3 step=1", .error = "2 axes: there must be one"},
-                            {"", "dtype=f32 shape=0", .error = "at least 1"},
+                            {"", "dtype=f32 shape=-1", .error = "at least 0"},
                             {0}},
 };
 
@@ -70,17 +70,19 @@ weft_value *weft_arange(weft_graph *g, weft_dtype dtype, double begin, double en
     if (!g) return NULL;
     double n = ceil((end - begin) / step);
     if (end == (double)WEFT_BATCH) return numbers(g, dtype, WEFT_BATCH, begin, step);
-    if (!(n >= 1 && n < 0x1p46))
-        return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "arange: from %g to %g by steps of %g: there must be a number, and less than 2^46",
-                          begin, end, step);
+    if (!((end - begin) / step >= 0 && n < 0x1p46))
+        return model_fail(
+            g->model, g, WEFT_ARGUMENT,
+            "arange: from %g to %g by steps of %g: the step must lead there, and the numbers be "
+            "less than 2^46",
+            begin, end, step);
     return numbers(g, dtype, (int64_t)n, begin, step);
 }
 
 weft_value *weft_linspace(weft_graph *g, weft_dtype dtype, double begin, double end, int64_t n) {
     if (!g) return NULL;
-    if (n < 1)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "linspace: %lld numbers: at least 1", (long long)n);
+    if (n < 0)
+        return model_fail(g->model, g, WEFT_ARGUMENT, "linspace: %lld numbers: at least 0", (long long)n);
     return numbers(g, dtype, n, begin, n > 1 ? (end - begin) / (double)(n - 1) : 0);
 }
 
@@ -92,8 +94,8 @@ static weft_value *column(weft_graph *g, int64_t n, double begin) {
 
 weft_value *weft_eye(weft_graph *g, weft_dtype dtype, int64_t rows, int64_t columns) {
     if (!g) return NULL;
-    if (rows < 1 || columns < 1)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "eye: %lld rows and %lld columns: at least 1 of each",
+    if (rows < 0 || columns < 0)
+        return model_fail(g->model, g, WEFT_ARGUMENT, "eye: %lld rows and %lld columns: at least 0 of each",
                           (long long)rows, (long long)columns);
     weft_value *row = column(g, rows, 0);
     weft_value *place = row ? numbers(g, WEFT_I64, columns, 0, 1) : NULL;

@@ -59,7 +59,7 @@ const weft_op weft_op_broadcast_to = {
                                    {"f32[]", "shape=5", .out = "f32[5]"},
                                    {"f32[2,1,3]", "shape=-1,5,-1", .out = "f32[2,5,3]"},
                                    {"f32[3]", "shape=-1,3", .error = "axis 0 is -1, but f32[3] has no such"},
-                                   {"f32[1]", "shape=0", .error = "every axis must be at least 1"},
+                                   {"f32[3]", "shape=0", .error = "does not broadcast"},
                                    {"i64[4]", "shape=3,4", .out = "i64[3,4]"},
                                    {"f32[3]", "shape=2,4", .error = "f32[3] does not broadcast to f32[2,4]"},
                                    {"f32[2,3]", "shape=3", .error = "does not broadcast"},

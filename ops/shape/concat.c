@@ -18,9 +18,9 @@ static bool infer(op_call *c) {
         tensor_type rest = *op_in(c, i);
         /* The sum of lengths is checked, since files choose the shapes. */
         size_t length = (size_t)c->out[0].shape[axis];
-        int64_t own = rest.ndim == first->ndim ? rest.shape[axis] : 0;
-        if (own) rest.shape[axis] = first->shape[axis];
-        if (!own || !shape_equal(&rest, first) || !size_add(&length, length, (size_t)own) ||
+        int64_t own = rest.ndim == first->ndim ? rest.shape[axis] : -1;
+        if (own >= 0) rest.shape[axis] = first->shape[axis];
+        if (own < 0 || !shape_equal(&rest, first) || !size_add(&length, length, (size_t)own) ||
             length > INT64_MAX)
             return op_fail(c, WEFT_SHAPE, "%s and %s differ outside axis %lld, the only one that may differ",
                            TYPE(first), TYPE(op_in(c, i)), (long long)axis);
@@ -79,6 +79,7 @@ const weft_op weft_op_concat = {
     .min_in = 1,
     .max_in = -1,
     .flags = OP_MOVES,
+    .of_nothing = EMPTY_OTHERS,
     OP_ATTRS(axis_attrs, attrs),
     .reference_strided = ~0u,
     .precision = PRECISION_FOLLOWS,

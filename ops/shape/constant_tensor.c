@@ -15,7 +15,7 @@ typedef struct constant_tensor_attrs {
 
 static const op_attr attrs[] = {
     {"dtype", ATTR_DTYPE, offsetof(constant_tensor_attrs, dtype)},
-    {"shape", ATTR_INTS, offsetof(constant_tensor_attrs, shape), 1, (int64_t)1 << 46},
+    {"shape", ATTR_INTS, offsetof(constant_tensor_attrs, shape), 0, (int64_t)1 << 46},
     {"data", ATTR_BYTES, offsetof(constant_tensor_attrs, data)},
     {0},
 };
@@ -31,12 +31,12 @@ static bool are_bools(const attr_bytes *v) {
 static bool infer(op_call *c) {
     const constant_tensor_attrs *a = c->attrs;
     c->out[0] = type_of(a->dtype, a->shape.n, a->shape.v);
-    if (!type_check(&c->out[0])) return true;
+    if (!type_check_or_empty(&c->out[0])) return true;
     size_t bytes = type_bytes(&c->out[0]);
     if (bytes > MODEL_MAX_CONSTANT_BYTES)
         return op_fail(c, WEFT_SHAPE, "%s has %zu bytes, at most %d are allowed: feed it as an input",
                        TYPE(&c->out[0]), bytes, MODEL_MAX_CONSTANT_BYTES);
-    if (a->data.n != bytes || !a->data.data)
+    if (a->data.n != bytes || (bytes && !a->data.data))
         return op_fail(c, WEFT_ARGUMENT, "%s has %zu bytes, but there are %zu", TYPE(&c->out[0]), bytes,
                        a->data.n);
     return a->dtype != WEFT_BOOL || are_bools(&a->data) ||
@@ -71,7 +71,7 @@ const weft_op weft_op_constant_tensor = {
             {"", "dtype=bool shape=3 data=000201", .error = "neither 0 nor 1"},
             {"", "dtype=f32 shape=2 data=0000803f", .error = "f32[2] has 8 bytes, but there are 4"},
             {"", "dtype=f32 shape=2", .error = "there are 0"},
-            {"", "dtype=f32 shape=0", .error = "shape=0: it must be 1 to"},
+            {"", "dtype=f32 shape=-1", .error = "shape=-1: it must be 0 to"},
             {"", "dtype=f32 data=0000803", .error = "the value of data cannot be read"},
             {"", "dtype=f32 shape=8388609", .error = "at most 33554432 are allowed"},
             {0}},
@@ -91,10 +91,11 @@ weft_value *weft_constant_tensor(weft_graph *g, weft_dtype dtype, int ndim, cons
                               "constant_tensor: axis %d is WEFT_BATCH, but its data have one length: use 1, "
                               "which broadcasts, or an input",
                               i);
-    if (!data) return model_fail(g->model, g, WEFT_ARGUMENT, "constant_tensor: data is NULL");
+    tensor_type type = type_of(dtype, a.shape.n, a.shape.v);
+    if (!data && !type_is_empty(&type))
+        return model_fail(g->model, g, WEFT_ARGUMENT, "constant_tensor: data is NULL");
     /* `data` is as large as the type says; what is not a type, or too large, is not read and fails in
      * infer. */
-    tensor_type type = type_of(dtype, a.shape.n, a.shape.v);
     if (dtype_bytes(dtype) && type_check(&type) && type_bytes(&type) <= MODEL_MAX_CONSTANT_BYTES)
         a.data = attr_bytes_of(data, type_bytes(&type));
     return node_value(g, &weft_op_constant_tensor, 0, NULL, &a);

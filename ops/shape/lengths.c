@@ -85,6 +85,8 @@ weft_value *reshape_lengths(weft_value *x, const lengths *l) {
         others = 0; /* axes that follow the batch, and those of another length than it */
     if (!x) return NULL;
     const weft_model *m = x->node->graph->model;
+    bool is_empty = false; /* then no axis may be -1 */
+    for (int i = 0; i < l->n; i++) is_empty |= l->here[i] == 0;
     for (int i = 0; i < l->n; i++) {
         bool follows = l->here[i] != l->there[i], is_other = follows && !is_batch(m, l, i);
         follow += follows;
@@ -94,7 +96,7 @@ weft_value *reshape_lengths(weft_value *x, const lengths *l) {
     for (int i = 0; i < l->n; i++) {
         bool follows = l->here[i] != l->there[i];
         shape[i] = follows && is_batch(m, l, i) ? WEFT_BATCH : l->here[i];
-        if (i == open && (follow == 1 || others <= 1)) shape[i] = -1;
+        if (i == open && (follow == 1 || others <= 1) && !is_empty) shape[i] = -1;
     }
     return weft_reshape(x, l->n, shape);
 }

@@ -22,7 +22,8 @@ static bool infer(op_call *c) {
     if (!constant_fits(x->dtype, a->value))
         return op_fail(c, WEFT_ARGUMENT, "%s cannot hold the value %g", TYPE(x), a->value);
     size_t gaps;
-    if (!size_mul(&gaps, (size_t)x->shape[axis] - 1, (size_t)a->between) || gaps > (size_t)1 << 46)
+    size_t between = x->shape[axis] ? (size_t)x->shape[axis] - 1 : 0; /* pairs of neighbours */
+    if (!size_mul(&gaps, between, (size_t)a->between) || gaps > (size_t)1 << 46)
         return op_fail(c, WEFT_SHAPE, "%s with %lld elements between its own along axis %lld is too large",
                        TYPE(x), (long long)a->between, (long long)a->axis);
     c->out[0].shape[axis] += a->before + a->after + (int64_t)gaps; /* each at most 2^46: cannot overflow */
@@ -62,6 +63,7 @@ const weft_op weft_op_pad = {
     .torch = "torch.nn.functional.pad",
     .min_in = 1,
     .flags = OP_MOVES,
+    .of_nothing = EMPTY_FILL,
     OP_ATTRS(pad_attrs, attrs),
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,

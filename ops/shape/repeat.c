@@ -18,8 +18,8 @@ static weft_value *repeat_between(weft_value *x, int cut, int64_t n, int axis) {
 
 /* So many repeats that no size overflows. */
 static bool repeats_fit(const char *name, weft_value *x, int64_t n) {
-    return (n >= 1 && n <= INT32_MAX) ||
-           value_fail(x, WEFT_ARGUMENT, "%s: %lld repeats: they must be 1 to 2^31-1", name, (long long)n);
+    return (n >= 0 && n <= INT32_MAX) ||
+           value_fail(x, WEFT_ARGUMENT, "%s: %lld repeats: they must be 0 to 2^31-1", name, (long long)n);
 }
 
 /* From the last axis on, since it is the copies of the first that are large. */
@@ -34,7 +34,7 @@ weft_value *weft_tile(weft_value *x, int n, const int64_t *repeats) {
     if (n > x->type.ndim) x = reshape_lengths(x, &l);
     for (int i = n - 1; x && i >= 0; i--) {
         int axis = x->type.ndim - n + i;
-        if (repeats[i] > 1) x = repeat_between(x, axis, repeats[i], axis);
+        if (repeats[i] != 1) x = repeat_between(x, axis, repeats[i], axis);
     }
     return x;
 }
@@ -54,8 +54,8 @@ weft_value *weft_roll(weft_value *x, int64_t shift, int axis) {
     int64_t k = axis;
     if (!axis_resolve(&k, x->type.ndim))
         return value_fail(x, WEFT_SHAPE, "roll: %s has no axis %d", TYPE(&x->type), axis);
-    int64_t by = shift % x->type.shape[k];
-    bool may_follow = k == 0 || axis_follows(x, (int)k);
+    int64_t length = x->type.shape[k], by = length ? shift % length : 0;
+    bool may_follow = (k == 0 && length) || axis_follows(x, (int)k);
     if (shift == 0 || (by == 0 && !may_follow)) return x;
     if (by == 0)
         return value_fail(

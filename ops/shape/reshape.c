@@ -20,13 +20,13 @@ static bool infer(op_call *c) {
     const tensor_type *x = op_in(c, 0);
     tensor_type *out = &c->out[0];
     int64_t elements = type_elements(x);
-    size_t known = 1;
+    size_t known = 1; /* the product of all axes but -1 */
     int open = -1;
     *out = type_of(x->dtype, a->shape.n, a->shape.v);
     shape_bind(c, out);
     for (int i = 0; i < out->ndim; i++) {
         if (out->shape[i] != -1) {
-            if (out->shape[i] < 1 || !size_mul(&known, known, (size_t)out->shape[i])) return no_fit(c);
+            if (out->shape[i] < 0 || !size_mul(&known, known, (size_t)out->shape[i])) return no_fit(c);
         } else if (open >= 0) {
             return op_fail(c, WEFT_ARGUMENT, "shape: only one axis may be -1");
         } else {
@@ -34,6 +34,8 @@ static bool infer(op_call *c) {
         }
     }
     /* The open axis takes what the known ones leave. */
+    if (open >= 0 && known == 0)
+        return op_fail(c, WEFT_ARGUMENT, "shape: an axis is 0, so any number fits for -1: write it");
     if (open >= 0 && (size_t)elements % known == 0) {
         out->shape[open] = elements / (int64_t)known;
         known *= (size_t)out->shape[open];
@@ -105,7 +107,8 @@ const weft_op weft_op_reshape = {
                                    {"f32[]", "shape=1,1", .out = "f32[1,1]"},
                                    {"f32[2,3]", "shape=4", .error = "(6 elements) cannot become f32[4]"},
                                    {"f32[2,3]", "shape=-1,4", .error = "cannot become"},
-                                   {"f32[2,3]", "shape=0,-1", .error = "cannot become"},
+                                   {"f32[2,3]", "shape=0,-1", .error = "any number fits for -1"},
+                                   {"f32[2,3]", "shape=0", .error = "cannot become"},
                                    {"f32[2,3]", "shape=-1,-1", .error = "only one axis may be -1"},
                                    {0}},
 };

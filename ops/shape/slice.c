@@ -1,7 +1,7 @@
 /* slice.c - elements begin, begin + step, ... before end of one axis; x[..., begin:end:step] in PyTorch.
  * Negative begin and end count from the end, and INT64_MAX means the end; unlike in PyTorch, a range outside
- * the axis or without elements is an error. A view. dx is dy with zeros around it and, with a step, between
- * its elements. */
+ * the axis, or whose end is before its begin, is an error. A view. dx is dy with zeros around it and, with a
+ * step, between its elements. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
@@ -13,16 +13,17 @@ static const op_attr attrs[] = {
     {0},
 };
 
-/* Ranges outside the axis and empty ones are false. */
+/* Ranges outside the axis are false. */
 bool slice_range(const slice_attrs *a, const tensor_type *x, slice_attrs *range) {
     *range = *a;
     if (!axis_resolve(&range->axis, x->ndim)) return false;
     int64_t length = x->shape[range->axis];
+    if (range->begin == INT64_MAX) range->begin = length;
     if (range->end == INT64_MAX) range->end = length;
     if (range->begin < 0 && range->begin >= -length) range->begin += length;
     if (range->end < 0 && range->end >= -length) range->end += length;
     if (range->step == 0) range->step = 1;
-    return range->begin >= 0 && range->begin < range->end && range->end <= length;
+    return range->begin >= 0 && range->begin <= range->end && range->end <= length;
 }
 
 static bool infer(op_call *c) {
@@ -32,7 +33,7 @@ static bool infer(op_call *c) {
     if (!slice_range(a, x, &r))
         return op_fail(c, WEFT_SHAPE, "%s has no elements %lld to %lld along axis %lld", TYPE(x),
                        (long long)a->begin, (long long)a->end, (long long)a->axis);
-    c->out[0].shape[r.axis] = (r.end - r.begin - 1) / r.step + 1;
+    c->out[0].shape[r.axis] = r.end > r.begin ? (r.end - r.begin - 1) / r.step + 1 : 0;
     return true;
 }
 
@@ -81,7 +82,7 @@ const weft_op weft_op_slice = {
                             {"u16[9]", "begin=1 end=8 step=3", .out = "u16[3]"},
                             {"u8[3,4]", "axis=1 begin=3 end=4 step=9223372036854775807", .out = "u8[3,1]"},
                             {"f32[5]", "end=5 step=-1", .error = "step=-1: it must be at least 0"},
-                            {"f32[5]", "begin=3 end=3", .error = "has no elements 3 to 3"},
+                            {"f32[5]", "begin=4 end=3", .error = "has no elements 4 to 3"},
                             {"f32[5]", "begin=2 end=6", .error = "has no elements 2 to 6"},
                             {"f32[5]", "begin=-6 end=2", .error = "has no elements -6 to 2"},
                             {"f32[5]", "axis=1 end=1", .error = "along axis 1"},

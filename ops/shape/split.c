@@ -21,7 +21,7 @@ static int all_made(int n, weft_value **parts) {
     return n;
 }
 
-/* Replaces a size of -1 by what the others leave of `length`. False: they are not positive or do not add
+/* Replaces a size of -1 by what the others leave of `length`. False: one is negative, or they do not add
  * up. */
 static bool sizes_fit(int n, const int64_t *sizes, int64_t length, int *open, int64_t *rest) {
     *open = -1;
@@ -30,10 +30,10 @@ static bool sizes_fit(int n, const int64_t *sizes, int64_t length, int *open, in
         bool is_open = sizes[i] == -1;
         if (is_open && *open >= 0) return false;
         if (is_open) *open = i;
-        if (!is_open && (sizes[i] < 1 || sizes[i] > *rest)) return false;
+        if (!is_open && (sizes[i] < 0 || sizes[i] > *rest)) return false;
         if (!is_open) *rest -= sizes[i];
     }
-    return *open >= 0 ? *rest > 0 : *rest == 0;
+    return *open >= 0 || *rest == 0;
 }
 
 /* Ranges before the open part count from the front, those after it from the end: they are right at any
@@ -46,7 +46,7 @@ int weft_split(weft_value *x, int n, const int64_t *sizes, int axis, weft_value 
     if (!sizes || !sizes_fit(n, sizes, length, &open, &rest))
         return !!value_fail(
             x, WEFT_SHAPE,
-            "split: %d sizes along axis %d of %s: each must be at least 1, their sum %lld, and one of "
+            "split: %d sizes along axis %d of %s: each must be at least 0, their sum %lld, and one of "
             "them may be -1, which takes what is left",
             n, axis, TYPE(&x->type), (long long)length);
     if (open < 0) x = fixed_axis(x, (int)k);
@@ -54,7 +54,8 @@ int weft_split(weft_value *x, int n, const int64_t *sizes, int axis, weft_value 
         int64_t end = at + (i == open ? rest : sizes[i]);
         bool from_end = open >= 0 && i > open;
         int64_t stop = open < 0 || i < open ? end : end == length ? INT64_MAX : end - length;
-        parts[i] = weft_slice(x, (int)k, from_end ? at - length : at, stop);
+        int64_t begin = !from_end ? at : at == length ? INT64_MAX : at - length;
+        parts[i] = weft_slice(x, (int)k, begin, stop);
         at = end;
     }
     return all_made(n, parts);
@@ -72,12 +73,13 @@ static int cut_axis(weft_value *x, int n, int axis, weft_value **parts) {
     return all_made(n, parts);
 }
 
-/* As in torch.chunk parts are ceil(length / n) long except for the last, and may be fewer than n. */
+/* As in torch.chunk parts are ceil(length / n) long except for the last, and may be fewer than n; of an axis
+ * of 0 there are n. */
 int weft_chunk(weft_value *x, int n, int axis, weft_value **parts) {
     int64_t k = axis;
     if (!can_cut("chunk", x, n, &k, parts)) return 0;
     int64_t length = x->type.shape[k], size = (length + n - 1) / n;
-    int count = (int)((length + size - 1) / size);
+    int count = size ? (int)((length + size - 1) / size) : n;
     bool may_follow = k == 0 || axis_follows(x, (int)k);
     if (may_follow && length % n == 0 && n > 1 && x->type.ndim < WEFT_MAX_NDIM)
         return cut_axis(x, n, (int)k, parts);

@@ -79,6 +79,29 @@ class Loss(nn.Module):
         return self.fc(x).square().mean()
 
 
+class Empties(nn.Module):
+    """Values without elements, as programs make them: caches, pieces and means of nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 4)
+        self.register_buffer("cache", torch.zeros(0, 4), persistent=False)
+
+    def forward(self, x):
+        y = self.fc(x)
+        none = y[:, 4:4]
+        joined = torch.cat([y.new_zeros(y.shape[0], 0), y, none, torch.zeros(0)[None].expand(y.shape[0], 0)], 1)
+        rows = torch.cat([self.cache, y])
+        mean = none.mean(1)
+        mean = torch.where(torch.isnan(mean), y[:, 0], mean)
+        first, nothing, last = y.split([1, 0, 3], 1)
+        ones = nothing.prod(1) + none.sum(1) + none.flatten(1).sum() + (none @ none.T).sum(1)
+        keys = y[:, None, :0, None].expand(-1, 1, 0, 5)
+        attended = nn.functional.scaled_dot_product_attention(y[:, None, :, None].expand(-1, 1, 4, 5), keys, keys)
+        sums = torch.arange(4, 4).sum() + torch.cat([first, last, nothing], 1).sum(1)
+        return joined * 2, rows, mean, ones, attended.flatten(1) + y.sum(1, keepdim=True), sums, none.any(1).float() + none.all(1).float()
+
+
 def image(n=8):
     return torch.randn(n, 3, 8, 8, generator=torch.Generator().manual_seed(n))
 
@@ -120,6 +143,38 @@ class Graphs(unittest.TestCase):
         store.load_state_dict(Trained(net).state_dict())
         with torch.no_grad():
             torch.testing.assert_close(weft.module_of(store, "predict")(image(3)), net.eval()(image(3)), rtol=1e-5, atol=1e-6)
+
+    def test_values_may_have_no_elements(self):
+        torch.manual_seed(4)
+        for dynamic in (None, {"x": {0: "batch"}}):
+            net, model = Empties(), weft.Model("empties", batch=8)
+            model.from_torch("g", net, (torch.randn(8, 6),), dynamic=dynamic)
+            for batch in (8, 3) if dynamic else (8,):
+                store = model.compile(batch=batch).store()
+                store.load_state_dict(net.state_dict())
+                x = torch.randn(batch, 6)
+                with torch.no_grad():
+                    torch.testing.assert_close(tuple(weft.module_of(store, "g")(x)), net(x), rtol=1e-5, atol=1e-6)
+
+    def test_gradients_go_past_what_has_no_elements(self):
+        class Step(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = Empties()
+
+            def forward(self, x):
+                return sum(o.square().mean() for o in self.net(x))
+
+        torch.manual_seed(5)
+        step, x, model = Step(), torch.randn(8, 6), weft.Model("empties", batch=8)
+        model.from_torch("train", step, (x,), minimize=weft.SGD(0.1), dynamic={"x": {0: "batch"}})
+        store = model.compile().store()
+        store.load_state_dict(step.state_dict())
+        with store.session() as s:
+            s.run("train", x=x)
+        step(x).backward()
+        for name, p in step.named_parameters():
+            np.testing.assert_allclose(store[name.replace(".", "/")], (p - 0.1 * p.grad).detach().numpy(), rtol=1e-5, atol=1e-6, err_msg=name)
 
     def test_a_gan_is_two_graphs_of_one_model(self):
         d, g = torch_own.DStep(), torch_own.GStep()

@@ -210,7 +210,7 @@ class _Builder:
                 raise Error("unsupported", f"from_torch: the argument {spec.arg.name} is a {spec.kind.name.lower()}, which graphs of Weft do not have")
 
     def _stored(self, name, tensor, is_state):
-        if tensor.numel() == 0:  # Weft has no empty tensors: cat() leaves them out
+        if tensor.numel() == 0:  # Weft has no parameters without elements
             self.joined.names[name] = ""
             return tensor.detach()
         first = self.first_names.get(name, name)
@@ -351,7 +351,10 @@ class _Builder:
         if not isinstance(node.meta.get("val"), (torch.Tensor, tuple, list)):
             return node.meta.get("val")  # a length
         if isinstance(node.meta["val"], torch.Tensor) and any(n == 0 for n in node.meta["val"].shape if isinstance(n, int)):
-            return torch.empty([int(n) for n in node.meta["val"].shape], dtype=node.meta["val"].dtype)
+            shape, dtype = node.meta["val"].shape, node.meta["val"].dtype
+            if all(isinstance(n, int) for n in shape):
+                return torch.empty(list(shape), dtype=dtype)
+            return call.constant(call.dtype, call.shape, 0)  # an axis follows the batch
         _build.at = call.place()
         self.enter(call.scope())
         try:

@@ -253,8 +253,10 @@ def as_value(builder, tensor):
 
 def _constant(builder, dtype, tensor, base):
     with builder.within(()):
-        first = base.flatten()[0] if base.numel() else None
-        if first is not None and bool((base == first).all()) and float(first) == first.item():
+        if not base.numel():
+            return builder.graph.constant(dtype, list(tensor.shape), 0)
+        first = base.flatten()[0]
+        if bool((base == first).all()) and float(first) == first.item():
             made = builder.graph.constant(dtype, list(tensor.shape), float(first))
             builder.uniform[made] = float(first)
             return made

@@ -12,6 +12,7 @@ a line for each reason; opinfo.txt.gz has the numbers, a line for a tensor: oper
 gradients g0, g1, ... of L, the sum of the results times fixed numbers (fixed()), by the operands that are marked d; second
 gradients h0, h1, ... of the sum of the gradients times fixed numbers, by the same operands and by the fixed numbers of L, and
 z0, z1, ... by the results y that are not integers: numbers where PyTorch's gradient is computed from the result, else 0.
+There are no gradients by and of tensors without elements.
 Operands are marked d (gradients are by them) or -. After the type of a result stands how far PyTorch's f32, or f64 of operands that are one rounding of f32 away, is from it, as a
 part of the largest element. Elements are cut to 16 bits, so f32 holds them too.
 """
@@ -30,11 +31,12 @@ from torch.testing._internal.common_modules import module_db
 
 HERE = Path(__file__).resolve().parent
 MOST_ELEMENTS = 800  # of a tensor
-# Of an OpInfo: samples, at equal distances among those that Weft can say; their numbers; such as differ by numbers alone.
-PART, WHOLE = (30, 10000, 2), (10 ** 6, 10 ** 9, 10 ** 6)
+# Of an OpInfo: samples, at equal distances among those that Weft can say; their numbers; such as differ by numbers alone; such as
+# have no elements.
+PART, WHOLE = (30, 10000, 2, 6), (10 ** 6, 10 ** 9, 10 ** 6, 10 ** 6)
 TYPES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.int32: "i32", torch.uint8: "u8",
          torch.bool: "bool"}
-EMPTY, UNBATCHED, SCALAR = "empty tensors", "no batch axis", "an axis of a tensor without axes"
+OTHER_AXES, UNBATCHED, SCALAR = "no elements, and other axes", "no batch axis", "an axis of a tensor without axes"
 LARGE, MORE = f"more than {MOST_ELEMENTS} elements", "beyond the counts kept here"
 TWO_TYPES, RANDOM = "operands of two types", "random"
 
@@ -339,6 +341,7 @@ def _(c, x, dim=None):
 
 @maps("cat")
 def _(c, tensors, dim=0):
+    refuse(any(t.shape == (0,) for t in tensors) and any(t.ndim != 1 for t in tensors), OTHER_AXES)
     return f"weft_concat({c.list(tensors)}, {dim})"
 
 
@@ -372,7 +375,6 @@ def _(c, x, dim=0, start=None, end=None, step=1):
 
 @maps("tile", "repeat")
 def _(c, x, repeats, name=None):
-    refuse(any(r == 0 for r in repeats), EMPTY)
     return f"weft_tile({c(x)}, {len(repeats)}, {numbers(repeats) if repeats else 'NULL'})"
 
 
@@ -386,10 +388,9 @@ def _(c, x, repeats, dim=None, output_size=None):
 @maps("roll")
 def _(c, x, shifts, dims=None):
     shape = x.shape
-    refuse(0 in shape, EMPTY)
     text = c(x) if dims is not None else f"weft_flatten({c(x)}, 0)"
     for shift, dim in zip(pair(shifts, 1), pair(0 if dims is None else dims, 1)):
-        refuse(shift and shift % (x.shape[dim] if dims is not None else x.numel() or 1) == 0, "a roll that moves nothing")
+        refuse(0 not in shape and shift and shift % (x.shape[dim] if dims is not None else x.numel() or 1) == 0, "a roll that moves nothing")
         text = f"weft_roll({text}, {shift}, {dim})"
     return text if dims is not None else f"weft_reshape({text}, {len(shape)}, {numbers(shape)})"
 
@@ -403,8 +404,7 @@ def _(c, x, dims):
 @maps("split", "split.list_args", "split_with_sizes")
 def _(c, x, size, dim=0):
     length = x.shape[dim]
-    sizes = [min(size, length - i) for i in range(0, length, size)] if isinstance(size, int) else list(size)
-    refuse(0 in sizes, EMPTY)
+    sizes = [min(size, length - i) for i in range(0, length, size)] or [0] if isinstance(size, int) else list(size)
     return f"(void)weft_split({c(x)}, {len(sizes)}, {numbers(sizes)}, {axis(x, dim)}, out)"
 
 
@@ -473,6 +473,7 @@ def _(c, size, value, dtype=None, device=None):
 
 @maps("gather")
 def _(c, x, dim, ids, sparse_grad=False):
+    refuse(ids.ndim != x.ndim and ids.numel() == 0, OTHER_AXES)
     return f"weft_gather({c(x)}, {axis(x, dim)}, {c(ids)})"
 
 
@@ -726,6 +727,7 @@ def _(c, x, running_mean=None, running_var=None, weight=None, bias=None, use_inp
 
 @maps("nn.functional.batch_norm")
 def _(c, x, mean, var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    refuse(x.ndim == 1, UNBATCHED)
     affine = f"{c.maybe(weight)}, {c.maybe(bias)}, {eps_of(eps)}"
     if training:
         return f"weft_batch_norm_op({c(x)}, {affine}, NULL, NULL)"
@@ -881,15 +883,20 @@ def results(function, tensors, n_out, orders):
     """Lists y, g, h and z. h is by the fixed numbers of L too: those of linear functions are not all 0 then."""
     y = function()
     y = [t for t in (y if isinstance(y, (tuple, list)) else [y])][:n_out]
-    by, lists = [t for t in tensors if t.requires_grad], [y]
-    last, reals = y, [t for t in y if t.is_floating_point()]
-    for order in range(orders if any(t.requires_grad for t in y) else 0):
-        factors = [fixed(t, 50 * order + i).requires_grad_(order == 0) for i, t in enumerate(last) if t.is_floating_point()]
-        total = sum((t * f).sum() for t, f in zip((t for t in last if t.is_floating_point()), factors))
+    by, lists = [t for t in tensors if t.requires_grad and t.numel()], [y]
+    last, reals = y, [t for t in y if counts(t)]
+    for order in range(orders if by and any(t.requires_grad and t.numel() for t in y) else 0):
+        factors = [fixed(t, 50 * order + i).requires_grad_(order == 0) for i, t in enumerate(last) if counts(t)]
+        total = sum((t * f).sum() for t, f in zip((t for t in last if counts(t)), factors))
         last = gradients(total, by + (reals if order else []))
         lists += [last[:len(by)], last[len(by):]] if order else [last]
         by = by + factors
     return lists
+
+
+def counts(t):
+    """Whether it has numbers that a loss can be made of."""
+    return t.is_floating_point() and t.numel() > 0
 
 
 def gradients(total, by):
@@ -922,7 +929,7 @@ def show(name, t, note):
 
 class Suite:
     def __init__(self, seed, limits):
-        self.seed, (self.most_samples, self.most_numbers, self.most_alike) = seed, limits
+        self.seed, (self.most_samples, self.most_numbers, self.most_alike, self.most_empty) = seed, limits
         self.rows, self.lines, self.refused = [], [], Counter()
 
     def add(self, name, call, statement, lists, narrow):
@@ -965,7 +972,6 @@ def prepare(op, name, function, s, seen, most_alike):
         y = op(s.input, *s.args, **s.kwargs)
     n_out = outputs_of(statement, y)
     tensors = list(y)[:n_out] if isinstance(y, (tuple, list)) else [y]
-    refuse(any(t.numel() == 0 for t in [*call.tensors, *tensors]), EMPTY)
     refuse(any(t.numel() > MOST_ELEMENTS for t in [*call.tensors, *tensors]), LARGE)
     refuse(any(t.dtype not in TYPES for t in tensors), "a type that Weft does not have")
     orders = 2 if op.supports_gradgrad else 1
@@ -1015,7 +1021,9 @@ def add_samples(suite, op, name, samples):
         except Refused as reason:
             suite.refused[str(reason)] += 1
     room, kept = suite.most_numbers, 0
-    for made in spread(ready, suite.most_samples):
+    whole = [made for made in ready if all(t.numel() for t in [*made[0].tensors, *made[2][0]])]
+    empty = [made for made in ready if not all(t.numel() for t in [*made[0].tensors, *made[2][0]])]
+    for made in spread(whole, suite.most_samples) + spread(empty, suite.most_empty):
         count = sum(t.numel() for part in made[2][:3] for t in part)  # those by results come on top
         if count <= room:
             suite.add(name, *made)

@@ -650,7 +650,7 @@ static void never_built(weft_update *update) {
     X(tensor_null,       weft_constant_tensor(k->g, WEFT_F32, 0, NULL, NULL), "constant_tensor: data is NULL")           \
     X(tensor_shape_null, weft_constant_tensor(k->g, WEFT_F32, 2, NULL, k), "constant_tensor: 2 axes")                  \
     X(tensor_axes,       weft_constant_tensor(k->g, WEFT_F32, -1, NULL, k), "constant_tensor: -1 axes")                \
-    X(tensor_empty,      weft_constant_tensor(k->g, WEFT_F32, 1, &(int64_t){0}, k), "shape=0: it must be 1 to")       \
+    X(tensor_negative,   weft_constant_tensor(k->g, WEFT_F32, 1, &(int64_t){-1}, k), "shape=-1: it must be 0 to")     \
     X(tensor_type,       weft_constant_tensor(k->g, (weft_dtype)77, 0, NULL, k), "dtype is not an element type")       \
     X(constant_type,     weft_constant(k->g, (weft_dtype)77, 0, NULL, 1), "dtype is not an element type")                  \
     X(scale_nan,         weft_scale(k->x, NAN),                     "not a finite number")                             \

@@ -167,12 +167,12 @@ static void says(weft_dtype dtype, int64_t n, const void *data, const char *part
 TEST(what_is_no_tensor_is_refused_before_it_is_read) {
     static const uint8_t two = 2;
     says(WEFT_F32, 3, NULL, "constant_tensor: data is NULL");
-    says(WEFT_F32, 0, floats, "shape=0: it must be 1 to ");
+    says(WEFT_F32, -1, floats, "shape=-1: it must be 0 to ");
     says(WEFT_F32, WEFT_BATCH, floats, "axis 0 is WEFT_BATCH, but its data have one length");
     says((weft_dtype)99, 1, floats, "dtype is not an element type");
     says(WEFT_BOOL, 1, &two, "an element of bool is neither 0 nor 1");
     says(WEFT_U8, MODEL_MAX_CONSTANT_BYTES + 1, &two, "at most 33554432 are allowed: feed it as an input");
-    says(WEFT_F64, INT64_MAX / 2, &two, "it must be 1 to ");
+    says(WEFT_F64, INT64_MAX / 2, &two, "it must be 0 to ");
     says(WEFT_F64, (int64_t)1 << 45, &two, "below 2^46 bytes");
 }
 

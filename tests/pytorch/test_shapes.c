@@ -372,15 +372,15 @@ TEST(the_batch_may_be_any_axis) {
     X(weft_squeeze(x, 1),                          "squeeze: f32[2,3,4] has no axis 1 of length 1")          \
     X(weft_squeeze(x, 3),                          "squeeze: f32[2,3,4] has no axis 3 of length 1")          \
     X(weft_broadcast_to(x, 4, AXES(-1, 2, 3, 4)),  "axis 0 is -1, but f32[2,3,4] has no such axis")          \
-    X(split(x, 2, AXES(1, 2), 2, 0),               "split: 2 sizes along axis 2 of f32[2,3,4]: each must be at least 1, their sum 4") \
-    X(split(x, 2, AXES(4, -1), 2, 0),              "split: 2 sizes along axis 2")                            \
-    X(split(x, 2, AXES(0, 4), 2, 0),               "split: 2 sizes along axis 2")                            \
+    X(split(x, 2, AXES(1, 2), 2, 0),               "split: 2 sizes along axis 2 of f32[2,3,4]: each must be at least 0, their sum 4") \
+    X(split(x, 2, AXES(5, -1), 2, 0),              "split: 2 sizes along axis 2")                            \
+    X(split(x, 2, AXES(-2, 4), 2, 0),              "split: 2 sizes along axis 2")                            \
     X(split(x, 2, AXES(-1, -1), 2, 0),             "split: 2 sizes along axis 2")                            \
     X(split(x, 2, AXES(1, 3), 3, 0),               "split: f32[2,3,4] has no axis 3")                        \
     X(chunk(x, 0, 1, 0),                           "chunk: 0 parts: there must be at least 1")               \
     X(weft_chunk(x, 2, 1, NULL) ? x : NULL,        "chunk: parts is NULL")                                   \
     X(unbind(x, 2, 1, 0),                          "unbind: axis 1 of f32[2,3,4] is 3 long, not 2")          \
-    X(weft_tile(x, 2, AXES(2, 0)),                 "tile: 0 repeats: they must be 1 to")                     \
+    X(weft_tile(x, 2, AXES(2, -1)),                "tile: -1 repeats: they must be 0 to")                    \
     X(weft_tile(x, 9, AXES(1, 1, 1, 1, 1, 1, 1, 1, 1)), "tile: 9 repeats, 0 to 8 are allowed")               \
     X(weft_repeat_interleave(x, 2, 3),             "repeat_interleave: f32[2,3,4] has no axis 3")            \
     X(weft_repeat_interleave(x, -2, 0),            "repeat_interleave: -2 repeats")                          \
@@ -400,11 +400,11 @@ TEST(the_batch_may_be_any_axis) {
     X(weft_einsum("abc,abc", 2, (weft_value *[]){x, NULL}), "einsum: operand 1 is NULL")                     \
     X(weft_einsum("abc", 1, (weft_value *[]){weft_cast(x, WEFT_I64)}), "einsum: operand 0 is i64[2,3,4]")    \
     X(einsum(weft_reshape(x, 8, AXES(2, 1, 1, 3, 1, 1, 2, 2)), "abcdefgh,ij->abcdefghij", 2), "more than 8 axes") \
-    X(weft_arange(g, WEFT_I64, 3, 3, 1),           "arange: from 3 to 3 by steps of 1: there must be a")     \
+    X(weft_arange(g, WEFT_I64, 3, 2, 1),           "arange: from 3 to 2 by steps of 1: the step must lead")  \
     X(weft_arange(g, WEFT_F32, 0, 3, 0),           "arange: from 0 to 3 by steps of 0")                      \
     X(weft_arange(g, WEFT_I64, 0, 3, 0.5),         "arange: i64 cannot hold the numbers 0 to 2.5")           \
-    X(weft_linspace(g, WEFT_F32, 0, 3, 0),         "linspace: 0 numbers")                                    \
-    X(weft_eye(g, WEFT_F32, 0, 3),                 "eye: 0 rows and 3 columns")                              \
+    X(weft_linspace(g, WEFT_F32, 0, 3, -1),        "linspace: -1 numbers")                                   \
+    X(weft_eye(g, WEFT_F32, -1, 3),                "eye: -1 rows and 3 columns")                             \
     X(weft_tril(weft_flatten(x, 0), 0),            "tril: f32[24] has no rows and columns")                  \
     X(weft_one_hot(x, 3, WEFT_F32),                "one_hot: ids are f32[2,3,4]: they must be integer")      \
     X(weft_one_hot(weft_cast(x, WEFT_U8), 300, WEFT_F32), "one_hot: 300 classes for ids of type u8")         \
@@ -423,7 +423,7 @@ TEST(the_batch_may_be_any_axis) {
     X(weft_scatter(x, 1, ids(g, 3, AXES(2, 4, 4), 1), x), "scatter: src is f32[2,3,4]: it must be one number or") \
     X(weft_scatter_add(x, 1, ids(g, 3, AXES(2, 2, 5), 1), x), "scatter_add: f32[2,3,4] and ids i64[2,2,5]") \
     X(weft_constant_pad(x, 4, AXES(1, 1, 1, 1, 1, 1, 1, 1), 0), "constant_pad: 4 pairs for f32[2,3,4]")      \
-    X(weft_constant_pad(x, 1, AXES(-4, 0), 0),     "has no elements 4 to")                                   \
+    X(weft_constant_pad(x, 1, AXES(-5, 0), 0),     "has no elements 5 to")                                   \
     X(weft_constant_pad(x, 1, AXES(1, 0), 1e300),  "pad: f32[2,3,4] cannot hold the value 1e+300")
 /* clang-format on */
 
