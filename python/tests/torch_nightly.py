@@ -47,8 +47,9 @@ def cell(errors, kind):
 
 def told(line):
     """Which op refused a row, or what torch.export said, without the places of files."""
-    why = re.sub(r"\((?:/|File )[^()]*\)", "", line["why"]).removeprefix("from_torch: ")
-    return re.sub(r"\s+", " ", why)[:160].replace("|", "\\|")
+    why = re.sub(r"\((?:/|File )[^()]*\)", "", line["why"]).removeprefix("from_torch: ").replace("torch.export: ", "")
+    why = re.sub(r"\s+", " ", why)[:160].strip().replace("|", "\\|").replace("`", "'")
+    return f"`{why}`" if line["status"] == "not exported" else why
 
 
 def table(results):
