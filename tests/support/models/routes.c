@@ -253,7 +253,8 @@ static void feed_evaluation(const trained *t, evaluation *e, const tensor *p) {
     for (int64_t i = 0; i < type_elements(&t->at.type); i++) tensor_set(p, i, tensor_get(&t->at, i));
 }
 
-/* Richardson's extrapolation of central differences. */
+/* Richardson's extrapolation of central differences; NaN at a jump or a kink (a nearest pixel's border), where
+ * the two differences disagree and there is no gradient. */
 static double difference(const trained *t, evaluation *e, const run_state *run, const tensor *p, int64_t i) {
     const double h = 1e-4, moves[] = {h, -h, 2 * h, -2 * h}, at = tensor_get(p, i);
     double loss[4];
@@ -263,7 +264,9 @@ static double difference(const trained *t, evaluation *e, const run_state *run, 
         loss[k] = evaluate_get(e, t->loss, 0);
     }
     tensor_set(p, i, at);
-    return (4 * (loss[0] - loss[1]) / (2 * h) - (loss[2] - loss[3]) / (4 * h)) / 3;
+    double near = (loss[0] - loss[1]) / (2 * h), far = (loss[2] - loss[3]) / (4 * h);
+    bool is_smooth = fabs(near - far) <= 1e-2 + 0.1 * fmax(fabs(near), fabs(far));
+    return is_smooth ? (4 * near - far) / 3 : NAN;
 }
 
 static const weft_value *fed_by(const trained *t, const char *name) {

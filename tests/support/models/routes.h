@@ -52,7 +52,7 @@ bool trained_build(trained *t, const weft_op *op, const op_sample *spec, int ope
 void trained_free(trained *t);
 
 /* The gradient of the loss with respect to p with s = 1, at `n` places spread over p, with this run's random
- * numbers. */
+ * numbers; NaN where there is no gradient. */
 typedef struct expected {
     int n;
     int64_t place[ROUTE_PLACES];
