@@ -253,8 +253,8 @@ static void feed_evaluation(const trained *t, evaluation *e, const tensor *p) {
     for (int64_t i = 0; i < type_elements(&t->at.type); i++) tensor_set(p, i, tensor_get(&t->at, i));
 }
 
-/* Richardson's extrapolation of central differences; NaN at a jump or a kink (a nearest pixel's border), where
- * the two differences disagree and there is no gradient. */
+/* Richardson's extrapolation of central differences; NaN at a jump or a kink (a nearest pixel's border),
+ * where the two differences disagree and there is no gradient. */
 static double difference(const trained *t, evaluation *e, const run_state *run, const tensor *p, int64_t i) {
     const double h = 1e-4, moves[] = {h, -h, 2 * h, -2 * h}, at = tensor_get(p, i);
     double loss[4];
