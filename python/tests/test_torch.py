@@ -210,6 +210,34 @@ class Graphs(unittest.TestCase):
         weft.to_torch(store, other)
         self.assertTrue(torch.equal(other.out.weight, module.out.weight))
 
+    def test_numbers_that_follow_from_the_batch(self):
+        losses = {
+            "a mean by hand": lambda y: y.square().sum() / y.shape[0],
+            "batchmean": lambda y: nn.functional.kl_div(y.log_softmax(1), y.softmax(1).detach().flip(1), reduction="batchmean"),
+            "elements": lambda y: y.abs().sum() / y.numel(),
+            "pairs": lambda y: (y @ y.T).sum() / (y.shape[0] * (y.shape[0] - 1)) + y.shape[0],
+            "a root": lambda y: y.sum() / y.shape[0] ** 0.5,
+            "a product": lambda y: y.square().sum() * (1 / y.shape[0]),
+            "eye": lambda y: ((y @ y.T) * (1 - torch.eye(y.shape[0]))).square().mean(),
+            "spread": lambda y: y.var(0).sum() + y.std() + y.var() + torch.var_mean(y, 1)[0].sum() + y.std(1, unbiased=False).sum(),
+        }
+        for name, loss in losses.items():
+            class Step(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.fc = nn.Linear(4, 3)
+
+                def forward(self, x):
+                    return loss(self.fc(x))
+
+            torch.manual_seed(2)
+            module, model, x = Step(), weft.Model("m"), torch.randn(6, 4)
+            model.from_torch("train", module, (torch.randn(8, 4),), dynamic={"x": {0: "batch"}}, minimize=weft.SGD(0.1))
+            module(x).backward()
+            with self.subTest(name), model.compile(batch=6, manual=True).store().session() as s:
+                np.testing.assert_allclose(s.run("train", x=x)["output"], module(x).detach(), rtol=2e-6)
+                np.testing.assert_allclose(s.gradient("train", "fc/weight"), module.fc.weight.grad, rtol=1e-5, atol=1e-6)
+
     def test_a_branch_whose_condition_is_known_is_the_one_that_is_taken(self):
         class Branches(nn.Module):
             def __init__(self, flag):

@@ -6,8 +6,10 @@ A function gets the call and the node's arguments, in which nodes are values of 
 before (a mask, positions) is made a constant first, unless the op is marked `raw`. An op that has no function is
 decomposed by PyTorch's own rules, and its parts are looked up here.
 """
+import functools
 
 from . import _ops
+from ._build import BATCH
 from ._lib import DTYPES, Error
 from .model import Value
 
@@ -45,6 +47,12 @@ class Written:
 
     def __init__(self, name):
         self.name = name
+
+
+# What is computed with the length of the batch, by the names of SymPy and of torch.utils._sympy.functions.
+OF_BATCH = {"Add": _ops.add, "Mul": _ops.mul, "Pow": _ops.pow, "PowByNatural": _ops.pow, "FloatPow": _ops.pow, "FloatTrueDiv": _ops.div, "IntTrueDiv": _ops.div,
+            "FloorDiv": _ops.floor_divide, "CleanDiv": _ops.div, "ToFloat": lambda x: x, "Max": _ops.maximum, "Min": _ops.minimum,
+            "OpaqueUnaryFn_sqrt": _ops.sqrt, "OpaqueUnaryFn_log": _ops.log, "OpaqueUnaryFn_exp": _ops.exp}
 
 
 class Call:
@@ -134,7 +142,21 @@ class Call:
             return cast(x, dtype) if dtype else x
         if isinstance(x, (int, float, bool)):
             return self.constant(dtype or self.dtype, shape, x)
+        if hasattr(x, "node") and hasattr(x.node, "expr"):
+            return cast(self.of_batch(x.node.expr), dtype or self.dtype)
         return self.value(as_value(self.builder, x), dtype)
+
+    def of_batch(self, expression):
+        """A number that follows from the length of the batch (a mean's divisor), f64: torch gives it as a formula of SymPy."""
+        if expression == self.builder.batch:
+            return _ops.sum(self.graph.constant("f64", [BATCH], 1.0), [0], False)
+        if expression.is_number:
+            return self.graph.constant("f64", [], float(expression))
+        parts = [self.of_batch(e) for e in expression.args]
+        kind = type(expression).__name__
+        if kind not in OF_BATCH:
+            raise self.refused(f"it computes with {expression} of the batch", "a mean in place of a sum and a division")
+        return functools.reduce(OF_BATCH[kind], parts)
 
     def constant(self, dtype, shape, number):
         made = self.graph.constant(dtype, list(shape), float(number))

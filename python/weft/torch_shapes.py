@@ -60,17 +60,17 @@ def correction_of(correction, unbiased):
 
 @op("var.correction", "var.dim")
 def var(c, x, axes=None, unbiased=None, keepdim=False, *, correction=None):
-    return _ops.var(x, correction_of(correction, unbiased), axes_of(axes), keepdim)
+    return _ops.var(x, axes_of(axes), correction=correction_of(correction, unbiased), keep=keepdim)
 
 
 @op("std.correction", "std.dim")
 def std(c, x, axes=None, unbiased=None, keepdim=False, *, correction=None):
-    return _ops.std(x, correction_of(correction, unbiased), axes_of(axes), keepdim)
+    return _ops.std(x, axes_of(axes), correction=correction_of(correction, unbiased), keep=keepdim)
 
 
 @op("var_mean.correction", "var_mean.dim")
 def var_mean(c, x, axes=None, unbiased=None, keepdim=False, *, correction=None):
-    return _ops.var(x, correction_of(correction, unbiased), axes_of(axes), keepdim), _ops.mean(x, axes_of(axes), keepdim)
+    return _ops.var(x, axes_of(axes), correction=correction_of(correction, unbiased), keep=keepdim), _ops.mean(x, axes_of(axes), keepdim)
 
 
 @op("linalg_vector_norm.default")
@@ -325,6 +325,15 @@ def fill(c, x, number):
 @op("scalar_tensor.default")
 def scalar_tensor(c, number, **given):
     return c.constant(c.dtype, (), number)
+
+
+@op("eye.default", "eye.m")
+def eye(c, *given, **more):
+    rows, columns = c.shape
+    if BATCH not in c.shape:
+        return _ops.eye(c.graph, c.dtype, rows, columns)
+    row, column = (_ops.arange(c.graph, "i64", 0, n, 1) for n in (rows, columns))
+    return cast(_ops.equal(_ops.unsqueeze(row, 1), column), c.dtype)
 
 
 @op("arange.default", "arange.start", "arange.start_step")
