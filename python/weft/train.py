@@ -659,7 +659,7 @@ class Trainer(Handle):
             lib.weft_array_free(made)
 
     def save(self, path, training=False):
-        """Saves the weights; with `training` the optimizer's state, too."""
+        """Saves the weights; with `training` the optimizer's state, too. In a world all ranks call it, and rank 0 writes."""
         call(lib.weft_trainer_save, self.pointer, text(path), training)
 
     # ---- what it holds ----
