@@ -585,7 +585,7 @@ class Trainer(Handle):
         with self._raising():
             pointer = make(lib.weft_trainer_new, model.pointer, made)
         super().__init__(pointer, lib.weft_trainer_free, *keep)
-        self.model, self.comm = model, comm
+        self.model, self.comm, self._compiled = model, comm, compile_options
         if model._begin and train_step is None and not compile_options.get("graph") and not re.search(r"^minimize\(", model.text(), re.M):
             raise Error("order", "trainer: no graph of the model trains: from_torch(..., minimize=weft.Adam(1e-3))")
         if model._begin and not lib.weft_trainer_progress(self.pointer).iteration and not (checkpoints or {}).get("resume"):
@@ -683,7 +683,7 @@ class Trainer(Handle):
     @property
     def plan(self):
         """The plan that it runs."""
-        return _borrowed(Plan, lib.weft_trainer_plan(self.pointer), self, model=self.model, options={})
+        return _borrowed(Plan, lib.weft_trainer_plan(self.pointer), self, model=self.model, options=dict(self._compiled))
 
     @property
     def session(self):
