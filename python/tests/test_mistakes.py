@@ -169,6 +169,15 @@ class Texts(unittest.TestCase):
                 self.assertRegex(said, has.replace("\\\\", "\\"))
                 self.assertNotRegex(said, OF_C)
 
+    def test_what_the_user_gave_keeps_its_letters(self):
+        for path in ("/nowhere/weft_run/weft_save.npy", "/nowhere/weft_run()/NULL/x.npy", "nowhere/options.batch", "weft_run.npy", "/nowhere/my weft_run and NULL/x.npy"):
+            for call in (lambda p: weft.data(p), lambda p: store().load(p), lambda p: weft.load(p)):
+                with self.subTest(path), self.assertRaises(weft.Error) as caught:
+                    call(path)
+                self.assertIn(path + ": ", str(caught.exception))
+        self.assertEqual(in_python("input 'weft_run' of 'NULL' is not fed: weft_run() gives what a graph's own \"WEFT_BATCH\" or WEFT_BATCH (weft/op.h) are: NULL"),
+                         "input 'weft_run' of 'NULL' is not fed: Session.run() gives what a graph's own \"WEFT_BATCH\" or \"batch\" (weft) are: None")
+
     def test_a_graphs_name_is_a_key_error(self):
         with self.assertRaisesRegex(KeyError, "did you mean 'train'"):
             model().graphs["trian"]
