@@ -113,11 +113,13 @@ def _example(match):
 
 def documented(said, names):
     """The comment of a field or a function as a reader of Python needs it: what 0 or NULL stands for is the default."""
+    said = re.sub(r"\beps 0 means (.*?)([,;]) WEFT_ZERO(?: \(field\.h\))? a true 0", r"eps None means \1\2 0 a true 0", said, flags=re.S)
+    said = re.sub(r"[ \n]\(NULL: not wanted\)(?=[:;,.])|\(NULL: not wanted\)\s", "", said.replace(" (field.h)", "")).replace(", if not NULL, gets", " has")  # Python returns all results
     said = re.sub(r"WEFT_ZERO: (?=\S)", "with 0 ", re.sub(r"; WEFT_ZERO: a true\s+0", "", said))
     said = re.sub(r"(?m)^( {4}.*);$", _example, said)
     said = re.sub(r"(^|[;,] |\(|\. )(?:0|NULL): (?=\S)", r"\1None (default): ", said, count=1)
     said = re.sub(r"(?<![\w.-])(?:0|NULL): (?=\S)", "None: ", said)
-    return names.replaced(said.replace("env->log", "the log"))
+    return re.sub(r"\boptions\.([a-z_]+)\b", r"\1=", names.replaced(said.replace("env->log", "the log")))
 
 
 def of_graphtool(said):
