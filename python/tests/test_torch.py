@@ -396,6 +396,28 @@ class Counts(unittest.TestCase):
         self.assertEqual(self.counted(weft.Trainer(model, train=data, batch=4, accumulate=4, epochs=1).fit().store, net), 8)
 
 
+class Judging(unittest.TestCase):
+    """The judge itself: which of PyTorch's runs it judges by."""
+
+    def beyond(self, ours, *own):
+        verdict, of = torch_judge.Verdict("x"), lambda x: {"x": torch.tensor([1.0, x], dtype=torch.float64)}
+        torch_judge.compare("outputs", verdict, of(1.0), [of(x) for x in own], of(ours))
+        return bool(verdict.beyond)
+
+    def test_by_the_runs_that_are_finite(self):
+        inf, nan = float("inf"), float("nan")
+        for other in (inf, nan):
+            self.assertTrue(self.beyond(1.1, 1.001, 1.0, other))
+            self.assertTrue(self.beyond(nan, 1.001, 1.0, other))
+            self.assertFalse(self.beyond(1.003, 1.001, 1.0, other))
+            self.assertFalse(self.beyond(nan, other, 1.0, 1.0))
+        self.assertTrue(self.beyond(1.1, 1.001))
+
+    def test_the_number_of_runs_does_not_grow(self):
+        step, batches = torch_judge.Step(nn.Linear(3, 2)), [(torch.randn(4, 3),)] * torch_judge.STEPS
+        self.assertEqual([len(list(torch_judge.own_runs(step, batches, attempt))) for attempt in range(4)], [3, 8, 8, 8])
+
+
 class Regions(unittest.TestCase):
     """Checkpoints, autocast, and no_grad() within it: gradients as PyTorch's, and the names of scopes."""
 
