@@ -240,7 +240,12 @@ def words(headers, abi):
 def function_text(f, structures, in_python):
     short = f.name.removeprefix("weft_")
     names, arguments, results, docs = signature(f, structures)
-    doc = in_docstring(in_python(f.doc))
+    further = [p.name for p in f.parameters if p.type == "weft_value **" and f.result != "int"]
+    doc = re.sub(r"Returns (n|how many `parts` there are), or 0 after an error", "Returns a list", in_docstring(in_python(f.doc)))
+    for name in further:
+        doc = re.sub(rf"\*{name}\b", f"`{name}`", doc)
+    if further:
+        doc += "\nReturns a tuple of " + " and ".join(", ".join(["the result", *further]).rsplit(", ", 1)) + "."
     result = "list[Value]" if f.result == "int" else "Value" if not results else f"tuple[{', '.join(['Value'] * (results + 1))}]"
     text = f"def {python_name(short)}({', '.join(names)}) -> {result}:\n"
     body = doc + ("\n\n" + "\n".join("\n".join(textwrap.wrap(f"{n}: {in_docstring(in_python(d))}", 100, subsequent_indent="    ")) for n, d in docs) if docs else "")

@@ -3,8 +3,8 @@
 # neither these libraries nor a network. The result is .gpu_carry/prefix.tar.gz; tools/gpu.sh unpacks it there
 # and uses it for what that machine lacks.
 #
-# Everything comes from the packages that tools/scripts/setup.sh installs here. Only those libraries are
-# packed that our programs reach (ldd), each under its soname. The C and C++ runtime is never packed: the
+# Everything comes from the packages that tools/scripts/setup.sh installs here: the libraries of all its -dev
+# packages and of the programs below, and what these need (ldd), each under its soname. The C and C++ runtime is never packed: the
 # other machine's is as new as ours or newer, and programs built there run with it. ${pcfiledir} in *.pc and
 # tools/gpu_env.sh account for the new place.
 set -euo pipefail

@@ -174,6 +174,11 @@ class Documents(unittest.TestCase):
         wrong = {n: d for n, d in seen.items() if self.OF_C.search(self.KEPT.sub("", d))}
         self.assertEqual(wrong, {})
         self.assertIn("stride: None (default): 1", weft.conv2d.__doc__)
+        for name, doc in seen.items():  # what Python returns is not asked for, and 0 is a true 0
+            self.assertNotRegex(doc, r"not wanted|\*\w+ becomes?|\*indices|eps 0 means|field\.h|0 after an error|\boptions\.", name)
+        for op, says in ((weft.layer_norm_op, "eps None means 1e-5, 0 a true 0"), (weft.lstm_op, "Returns a tuple of the result and c."), (weft.split, "Returns a list."),
+                         (weft.batch_norm_op, "Returns a tuple of the result, mean and variance.")):
+            self.assertIn(says, op.__doc__)
         self.assertIn("lr: learning rate; None (default): 1e-3", weft.Optimizer.__doc__)
         self.assertIn('output: [N,H,W] or [N,C,H,W], u8 or f32, C 1 or 3; None (default): the graph', weft.hooks.samples.__doc__)
 

@@ -134,6 +134,9 @@ model().graphs["val"].parameter("x", ["batch", 3])                  | axis 0 is 
 minimize("generatr")                                                | test_mistakes.py:\\d+: minimize: no parameter matches 'generatr': did you mean 'generator'\\? Scopes and
 minimize("generator,discriminator")                                 | no parameter matches 'discriminator'
 minimize({"generator": weft.SGD(1)})                                | no pattern of parameters
+minimize("")                                                        | minimize: the pattern '' is empty
+minimize(",")                                                       | minimize: the pattern ',' is empty
+model().freeze("")                                                  | freeze: the pattern '' is empty
 minimize(optimizer="adma")                                          | did you mean 'adam'.*or one of define_optimizer\\(\\)
 minimize(momentm=1)                                                 | did you mean momentum
 minimize(lr=-1)                                                     | \\(None means 0.001\\)
@@ -166,9 +169,37 @@ class Texts(unittest.TestCase):
                 self.assertRegex(said, has.replace("\\\\", "\\"))
                 self.assertNotRegex(said, OF_C)
 
+    def test_what_the_user_gave_keeps_its_letters(self):
+        for path in ("/nowhere/weft_run/weft_save.npy", "/nowhere/weft_run()/NULL/x.npy", "nowhere/options.batch", "weft_run.npy", "/nowhere/my weft_run and NULL/x.npy"):
+            for call in (lambda p: weft.data(p), lambda p: store().load(p), lambda p: weft.load(p)):
+                with self.subTest(path), self.assertRaises(weft.Error) as caught:
+                    call(path)
+                self.assertIn(path + ": ", str(caught.exception))
+        self.assertEqual(in_python("input 'weft_run' of 'NULL' is not fed: weft_run() gives what a graph's own \"WEFT_BATCH\" or WEFT_BATCH (weft/op.h) are: NULL"),
+                         "input 'weft_run' of 'NULL' is not fed: Session.run() gives what a graph's own \"WEFT_BATCH\" or \"batch\" (weft) are: None")
+
     def test_a_graphs_name_is_a_key_error(self):
         with self.assertRaisesRegex(KeyError, "did you mean 'train'"):
             model().graphs["trian"]
+
+    def test_only_a_batch_that_is_surely_wrong_is_refused(self):
+        """Graphs of modules, whose examples began with these lengths; torch.py notes them in model._examples."""
+        def made(**graphs):
+            m = weft.Model("net")
+            for name, lengths in graphs.items():
+                g = m.graph(name, train=name == "train")
+                inputs = [g.input(n, "f32", [length, 3]) for n, length in lengths.items()]
+                sum(x.square().mean() for x in inputs).output("loss")
+                if "batch" not in lengths.values():
+                    m._examples[name] = lengths
+            return m
+
+        for graphs in (dict(train=dict(x=8)), dict(train=dict(x=8, y=8)), dict(train=dict(x=8), val=dict(x=4)), dict(val=dict(x=8))):
+            with self.subTest(graphs), self.assertRaisesRegex(weft.Error, "batch=4: graph (train|val) is of a module .* examples' batch of 8 alone"):
+                made(**graphs).compile(batch=4)
+        for graphs in (dict(train=dict(cw=10, x=8)), dict(train=dict(cw=10), other=dict(x="batch")), dict(train=dict(x=8), val=dict(x="batch")), dict(train=dict(x=4))):
+            with self.subTest(graphs):
+                made(**graphs).check_batch(4)
 
     def test_no_value_of_an_option_has_an_error_of_another_kind(self):
         """Each field of each structure that a call takes, with what it is not."""

@@ -40,6 +40,31 @@ def raised_in(call):
         return traceback.extract_tb(why.__traceback__)[-1].name
 
 
+class Updates(unittest.TestCase):
+    def test_what_no_update_reads_is_not_set(self):
+        def trained(build):
+            m = weft.Model("m")
+            weft.own.define_optimizer(m, "mine", build, slots={"kept": 0}, numbers={"momentum": 0.9})
+            g = m.graph("train", train=True)
+            m.minimize(g.parameter("w", [3], "ones").square().mean().output("loss"), None, weft.Optimizer("mine", lr=0.5))
+            store = m.compile(threads=1).store()
+            with store.session() as s:
+                s.run("train")
+            return store["w"]
+
+        def right(u):
+            u.slots["kept"] = u.slots["kept"] + u.gradient
+            u.parameter = u.parameter - u.scale(u.gradient, u.lr)
+
+        np.testing.assert_allclose(trained(right), 1 - 0.5 * 2 / 3, rtol=1e-6)
+        for says, name, value in (("no 'param': did you mean 'parameter'", "param", 1), ("u.lr: it is given", "lr", 3), ("u.gradient: it is given", "gradient", 3),
+                                  ("u.slots: it takes one value at a time", "slots", {"kept": 1}), ("u.numbers: it is given", "numbers", {})):
+            with self.subTest(name), self.assertRaisesRegex(weft.Error, says):
+                trained(lambda u, name=name, value=value: setattr(u, name, value))
+        with self.assertRaisesRegex(weft.Error, "momentum.*: it is given"):
+            trained(lambda u: u.numbers.__setitem__("momentum", 3))
+
+
 class Ops(unittest.TestCase):
     def losses(self, m, steps=5):
         with m.compile(threads=1).store(seed=1).session() as s:

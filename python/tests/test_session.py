@@ -41,6 +41,14 @@ class Sessions(unittest.TestCase):
             with self.assertRaisesRegex(weft.Error, "trian"):
                 s.run("trian", x=self.x, t=self.t)
 
+    def test_any_iterable_of_names_is_fetched(self):
+        with self.store.session() as s:
+            for fetch in ("loss", ["loss"], ("loss",), {"loss"}, frozenset(["loss"]), {"loss": 0}.keys(), (n for n in ["loss"]), iter(["loss"]), np.array(["loss"]).tolist()):
+                self.assertEqual(list(s.run("train", fetch=fetch, x=self.x, t=self.t)), ["loss"])
+            for fetch in (3, [3], self.x, object()):
+                with self.subTest(fetch), self.assertRaisesRegex(weft.Error, "fetch is a .*: it is the name of an output"):
+                    s.run("train", fetch=fetch, x=self.x, t=self.t)
+
     def test_results_go_into_the_callers_memory(self):
         into = np.full((), 7, "f4")
         with self.store.session() as s:

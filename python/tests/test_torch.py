@@ -1,5 +1,6 @@
 """weft.from_torch: 27 small modules of the list judged by f64, and what graphs of one model share. Skipped where torch is not here."""
 import contextlib
+import copy
 import io
 import logging
 import os
@@ -377,6 +378,74 @@ class Counts(unittest.TestCase):
         self.assertEqual([int(n.num_batches_tracked) for n in (pair.a[1], pair.b[1])], [2, 5])
 
 
+    def test_as_pytorch_counts(self):
+        """A count that began, a teacher in evaluation mode, networks in both steps of a GAN and twice in one, micro-batches."""
+        class Both(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.g, self.d, self.teacher = (nn.Sequential(nn.Linear(5, 5), nn.BatchNorm1d(5)) for _ in range(3))
+                for i, net in enumerate((self.g, self.d, self.teacher)):
+                    net[1].num_batches_tracked.fill_(7 + 1000 * i)
+                self.train()
+
+            def train(self, mode=True):
+                super().train(mode)
+                self.teacher.eval()
+                return self
+
+        class Of(nn.Module):
+            def __init__(self, both, is_g):
+                super().__init__()
+                self.both, self.is_g = both, is_g
+
+            def forward(self, x):
+                made = self.both.g(x)
+                if self.is_g:
+                    return (self.both.d(made) - self.both.teacher(x)).square().mean()
+                return (self.both.d(made.detach()) - self.both.d(x)).square().mean()
+
+        both, model, x = Both(), weft.Model("gan"), torch.randn(4, 5)
+        reference = copy.deepcopy(both)
+        for name in "gd":
+            model.from_torch(name, Of(both, name == "g"), (x,), minimize={f"both/{name}": weft.SGD(0.01)})
+        store = model.compile().store()
+        with store.session() as s:
+            for i in range(5):
+                s.run("g" if i < 2 else "d", x=x)
+                Of(reference, i < 2)(x)
+        for _ in range(2):  # it is no sum
+            weft.to_torch(store, Of(both, True))
+            self.assertEqual([int(n[1].num_batches_tracked) for n in (both.g, both.d, both.teacher)], [12, 1015, 2007])
+        for name in "g d teacher".split():
+            self.assertEqual(getattr(both, name)[1].num_batches_tracked, getattr(reference, name)[1].num_batches_tracked)
+
+        net, model, _ = train_and_eval({"image": {0: "batch"}, "label": {0: "batch"}})
+        data = {"image": image(32).numpy(), "label": (torch.arange(32) % 5).numpy()}
+        self.assertEqual(self.counted(weft.Trainer(model, train=data, batch=4, accumulate=4, epochs=1).fit().store, net), 8)
+
+
+class Judging(unittest.TestCase):
+    """The judge itself: which of PyTorch's runs it judges by."""
+
+    def beyond(self, ours, *own):
+        verdict, of = torch_judge.Verdict("x"), lambda x: {"x": torch.tensor([1.0, x], dtype=torch.float64)}
+        torch_judge.compare("outputs", verdict, of(1.0), [of(x) for x in own], of(ours))
+        return bool(verdict.beyond)
+
+    def test_by_the_runs_that_are_finite(self):
+        inf, nan = float("inf"), float("nan")
+        for other in (inf, nan):
+            self.assertTrue(self.beyond(1.1, 1.001, 1.0, other))
+            self.assertTrue(self.beyond(nan, 1.001, 1.0, other))
+            self.assertFalse(self.beyond(1.003, 1.001, 1.0, other))
+            self.assertFalse(self.beyond(nan, other, 1.0, 1.0))
+        self.assertTrue(self.beyond(1.1, 1.001))
+
+    def test_the_number_of_runs_does_not_grow(self):
+        step, batches = torch_judge.Step(nn.Linear(3, 2)), [(torch.randn(4, 3),)] * torch_judge.STEPS
+        self.assertEqual([len(list(torch_judge.own_runs(step, batches, attempt))) for attempt in range(4)], [3, 8, 8, 8])
+
+
 class Regions(unittest.TestCase):
     """Checkpoints, autocast, and no_grad() within it: gradients as PyTorch's, and the names of scopes."""
 
@@ -590,7 +659,7 @@ class Refused(unittest.TestCase):
         data = {"image": image(), "label": torch.arange(8) % 5}
         pairs = torch.utils.data.TensorDataset(image(), torch.arange(8) % 5)
         for says, mistake in (
-                ('{"image": {0: "batch"}}|each argument.*label has none', lambda: step(dynamic={"image": {0: "batch"}})), ("dynamic=True: a dict", lambda: step(dynamic=True)),
+                (r'each argument .* needs {0: "batch"} in dynamic, and label has none', lambda: step(dynamic={"image": {0: "batch"}})), ("dynamic=True: a dict", lambda: step(dynamic=True)),
                 (r"^from_torch: dynamic has image=0", lambda: step(dynamic={"image": 0})), ("no graph of the model trains", lambda: weft.Trainer(step(minimize=None), train=data)),
                 ("run the padded ones, and mask", lambda: weft.Model("m").from_torch("g", Fn(packed, rnn=nn.LSTM(3, 4, batch_first=True)), (torch.randn(2, 3, 3),))),
                 ("is no torch.nn.Module", lambda: weft.Model("m").from_torch("g", torch.relu, (image(),))),

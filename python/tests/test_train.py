@@ -273,6 +273,66 @@ class Trainers(unittest.TestCase):
             with self.assertRaisesRegex(kind, says):
                 self.trainer(sampler=sampler).fit()
 
+    def test_a_sampler_that_failed_says_so_and_none_trains_within(self):
+        calls = []
+
+        def late(epoch, n):
+            calls.append(epoch)
+            return range(n) if epoch < 2 else 1 / 0
+
+        t = self.trainer(sampler=late, epochs=5)
+        with self.assertRaises(ZeroDivisionError):
+            t.fit()
+        for again in (t.fit, t.step):
+            with self.assertRaisesRegex(weft.Error, r"sampler: it failed for epoch 2 \(ZeroDivisionError: .*make a new trainer"):
+                again()
+        self.assertEqual(calls[-1], 2)
+        for name in ("fit", "step"):
+            box = []
+            t = self.trainer(sampler=lambda epoch, n, box=box, name=name: getattr(box[0], name)() if box and epoch else range(n), epochs=3)
+            box.append(t)
+            with self.assertRaisesRegex(weft.Error, rf"sampler: it calls {name}\(\) of its trainer"):
+                t.fit()
+
+    def test_what_hooks_raise_keeps_no_trainer(self):
+        """A hook that raises at each point: C says the first alone."""
+        from weft import _lib
+
+        class Bad(weft.Hook):
+            def after_iteration(self, trainer):
+                raise ValueError("method")
+
+        def bad(trainer, point):
+            raise ValueError("point")
+
+        for hook in (bad, Bad()):
+            with tempfile.TemporaryDirectory() as folder:
+                for _ in range(2):  # the folder of the first is free again
+                    t = self.trainer(hooks=[hook], checkpoints=dict(folder=folder, every=1))
+                    with self.assertRaisesRegex(ValueError, "method|point"):
+                        t.fit()
+                    gone = weakref.ref(t)
+                    del t
+                    gc.collect()
+                    self.assertIsNone(gone())
+                    self.assertEqual(_lib._raised, {})
+
+    def test_hooks_take_none_for_the_default_and_no_class(self):
+        with tempfile.TemporaryDirectory() as folder:
+            hooks = [getattr(weft.hooks, n)(os.path.join(folder, n + end), every=None) for n, end in (("json", ".json"), ("csv", ".csv"), ("tensorboard", ""), ("curves", ".svg"))]
+            with open(os.path.join(folder, "text"), "w") as log:
+                self.trainer(hooks=[*hooks, weft.hooks.text(log, every=None)], epochs=1).fit()
+            self.assertGreater(len(os.listdir(folder)), 4)
+
+        class H(weft.Hook):
+            def after_iteration(self, trainer):
+                pass
+
+        for says, mistake in (("every='3': a whole number", lambda: weft.hooks.csv("x", every="3")), (r"H is a class: give an object of it, H\(\)", lambda: self.trainer(hooks=[H])),
+                              (r"Evaluator is a class: give an object of it, Evaluator\(\)", lambda: self.trainer(evaluators=[weft.Evaluator], val={"x": X, "y": Y}))):
+            with self.assertRaisesRegex(weft.Error, says):
+                mistake()
+
     def test_ctrl_c_ends_a_training(self):
         t = self.trainer(epochs=10**6)
         timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))

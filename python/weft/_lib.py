@@ -114,14 +114,30 @@ def keep_raised(why):
     return f"Python exception {number}: {described(why)}"
 
 
+def raised_mark():
+    """A number for forget_raised()."""
+    return next(_numbers)
+
+
+def forget_raised(mark):
+    """Forgets the exceptions since then, whose tracebacks would keep alive what they came through."""
+    for number in [n for n in _raised if n >= mark]:
+        _raised.pop(number, None)
+
+
 def check(status, error):
     """Raises what a call of C has written into its weft_error."""
     if not status:
         return
     says = string(error.text)
     found = re.search(r"Python exception (\d+): ", says)
-    if found and int(found[1]) in _raised:
-        raise _raised.pop(int(found[1]))
+    why = _raised.pop(int(found[1]), None) if found else None
+    if why is not None:
+        forget_raised(int(found[1]))  # of the same call: a hook may raise at each point
+        try:
+            raise why
+        finally:
+            del why  # else this frame, which its traceback has, would keep it
     raise Error(STATUSES[status], in_python(says))
 
 

@@ -68,6 +68,8 @@ class Names:
         name, field = match[1], match[2]
         if field and field in self.fields.get("weft_" + name, {}):
             return f"{field}="
+        if field and "weft_" + name not in self.fields:
+            return match[0]  # the name of a file
         known = CALLS.get(name) or (f"{name}()" if name in self.ops else None)
         return (known or f"weft_{name}") + (f".{field}" if field else "")
 
@@ -77,11 +79,13 @@ class Names:
     def replaced(self, said):
         said = re.sub(r"\boptions\.(?:compile\.)?([a-z_]+)\b", self.option, said)
         said = re.sub(r"\bcompile\.([a-z_]+)\b(?= a| out| is|$)", self.option, said)
-        said = re.sub(r"\bweft_([a-z0-9_]+)(?:\(\))?(?:\.([a-z_]+)\b)?", self.call, said)
+        said = re.sub(r"(?<![\w./-])weft_([a-z0-9_]+)(?:\(\))?(?:\.([a-z_]+)\b)?", self.call, said)
         said = re.sub(r"\bWEFT_[A-Z0-9_]+\b", lambda m: self.constants.get(m[0], m[0]), said)
         return re.sub(r"\bNULL\b", "None", re.sub(r"\bweft/\w+\.h\b", "weft", said))
 
 
+# What the reader gave, within a sentence of C, and which keeps its letters: a path before the first colon, a word with "/", what is in quotes.
+GIVEN = re.compile(r"""\A[^:\n]*/[^\n]*?(?=: )|(?<!\S)(?!\(?weft/\w+\.h\b)[^\s'"]*/\S*|(?<!\w)'[^'\n]*'(?!\w)|"[^"\n]*\"""")
 _names: list = []
 
 
@@ -93,7 +97,11 @@ def in_python(said):
         from . import _fields, _ops
         from ._abi import ffi
         _names.append(Names(ffi, _fields.FIELDS, vars(_ops)))
-    return _names[0].replaced(said)
+    parts, end = [], 0
+    for given in GIVEN.finditer(said):
+        parts += [_names[0].replaced(said[end:given.start()]), given[0]]
+        end = given.end()
+    return "".join(parts) + _names[0].replaced(said[end:])
 
 
 def _example(match):
@@ -105,11 +113,13 @@ def _example(match):
 
 def documented(said, names):
     """The comment of a field or a function as a reader of Python needs it: what 0 or NULL stands for is the default."""
+    said = re.sub(r"\beps 0 means (.*?)([,;]) WEFT_ZERO(?: \(field\.h\))? a true 0", r"eps None means \1\2 0 a true 0", said, flags=re.S)
+    said = re.sub(r"[ \n]\(NULL: not wanted\)(?=[:;,.])|\(NULL: not wanted\)\s", "", said.replace(" (field.h)", "")).replace(", if not NULL, gets", " has")  # Python returns all results
     said = re.sub(r"WEFT_ZERO: (?=\S)", "with 0 ", re.sub(r"; WEFT_ZERO: a true\s+0", "", said))
     said = re.sub(r"(?m)^( {4}.*);$", _example, said)
     said = re.sub(r"(^|[;,] |\(|\. )(?:0|NULL): (?=\S)", r"\1None (default): ", said, count=1)
     said = re.sub(r"(?<![\w.-])(?:0|NULL): (?=\S)", "None: ", said)
-    return names.replaced(said.replace("env->log", "the log"))
+    return re.sub(r"\boptions\.([a-z_]+)\b", r"\1=", names.replaced(said.replace("env->log", "the log")))
 
 
 def of_graphtool(said):

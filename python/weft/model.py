@@ -349,6 +349,8 @@ class Model(Handle):
         """Refuses a pattern of which a part matches no parameter, and says which scope or parameter is near."""
         if not isinstance(pattern, str):
             raise Error("argument", f"{call}: {pattern!r} is no pattern of parameters: a text is needed, as \"generator\" or \"encoder,head*weight\"")
+        if not pattern.strip(", "):
+            raise Error("argument", f"{call}: the pattern {pattern!r} is empty, and matches no parameter: \"*\" matches all")
         for part in pattern.split(","):
             if part.strip() and not self.parameters(part.strip()):
                 paths = list(self.parameters())
@@ -360,12 +362,14 @@ class Model(Handle):
                             f"copes and parameters: {', '.join([*scopes, *paths][:20])}{' ...' if len(scopes) + len(paths) > 20 else ''}")
 
     def check_batch(self, batch):
-        """Refuses a batch that no axis of a module's graphs follows."""
-        trained = {n for n, g in self.graphs.items() if g.is_train}
-        fixed = {n: e for n, e in self._examples.items() if n in trained} if trained else self._examples if len(self._examples) == len(self.graphs) else {}
-        for graph, lengths in fixed.items():
-            batch = batch or self._batch
-            if batch and lengths and batch not in lengths.values():
+        """Refuses a batch that can be no one's: no input of the model follows it, and all inputs of a module's graph begin with one other length."""
+        batch, graphs = batch or self._batch, self.graphs
+        if not batch or any(port.has_batch for g in graphs.values() for port in g.inputs()):
+            return
+        trained = [n for n, g in graphs.items() if g.is_train]
+        for graph in trained or graphs:
+            lengths = self._examples.get(graph)
+            if lengths and len(set(lengths.values())) == 1 and batch not in lengths.values():
                 axes = ", ".join(f'"{n}": {{0: "batch"}}' for n in lengths)
                 raise Error("shape", f"batch={batch}: graph {graph} is of a module that was imported for the examples' batch of {next(iter(lengths.values()))} alone: "
                             f"from_torch(..., dynamic={{{axes}}}) lets it follow the batch")

@@ -51,6 +51,26 @@ class _Slots(dict):
         super().__setitem__(name if name in self else self[name], value)
 
 
+class _Given(_Slots):
+    """The numbers of an update, which nothing replaces."""
+
+    def __setitem__(self, name, value):
+        raise Error("argument", f"u.numbers[{name!r}]: it is given: only u.parameter and the values of u.slots are replaced")
+
+
+class _Update(types.SimpleNamespace):
+    """What build(u) gets: it replaces u.parameter, and the values of u.slots."""
+
+    def __setattr__(self, name, value):
+        if name not in vars(self):
+            raise no_such("the update of an optimizer has no", name, vars(self))
+        if name == "slots":
+            raise Error("argument", 'u.slots: it takes one value at a time: u.slots["momentum_buffer"] = ...')
+        if name != "parameter":
+            raise Error("argument", f"u.{name}: it is given: only u.parameter and the values of u.slots are replaced")
+        super().__setattr__(name, value)
+
+
 def _building(name):
     """`failed` of a callback that builds: what it raises becomes the error of the model whose value `name` of its argument is."""
     def failed(said, arguments):
@@ -81,9 +101,9 @@ def define_optimizer(model, type, build, slots=None, numbers=None):
     def builds(update):
         graphs: dict = {}
         value = {n: _borrowed(getattr(update, n), graphs) for n in ("parameter", "gradient", "lr", "step", "weight_decay")}
-        u = types.SimpleNamespace(**value, slots=_Slots({n: _borrowed(update.slots[i], graphs) for i, n in enumerate(slots)}),
-                                  numbers=_Slots({n: _borrowed(update.numbers[i], graphs) for i, n in enumerate(numbers)}),
-                                  scale=lambda x, number: Value(lib.weft_update_scale(x.pointer, number.pointer), x.graph))
+        u = _Update(**value, slots=_Slots({n: _borrowed(update.slots[i], graphs) for i, n in enumerate(slots)}),
+                    numbers=_Given({n: _borrowed(update.numbers[i], graphs) for i, n in enumerate(numbers)}),
+                    scale=lambda x, number: Value(lib.weft_update_scale(x.pointer, number.pointer), x.graph))
         build(u)
         update.parameter = _pointer(u.parameter, f"optimizer {type}: u.parameter")
         for i, n in enumerate(slots):

@@ -169,10 +169,10 @@ class Session(Handle):
         if fetch is None:
             fetch = list(outputs)
         into = dict(fetch) if isinstance(fetch, dict) else {}
-        if not isinstance(fetch, (str, dict, list, tuple, set)):
+        wanted = _names(fetch)
+        if wanted is None:
             raise Error("argument", f"run: fetch is a {type(fetch).__name__}: it is the name of an output, a list of names, or a dict of arrays by name; inputs are by name, too: "
                         f"run({graph!r}, {', '.join(f'{n}=...' for n in inputs)})")
-        wanted = [fetch] if isinstance(fetch, str) else list(fetch)
         results = ffi.new("weft_fetch[]", len(wanted) or 1)
         for i, name in enumerate(wanted):
             if name not in outputs:
@@ -242,6 +242,16 @@ class Session(Handle):
     def profile_text(self):
         """The mean time of each node, slowest first."""
         return taken(lib.weft_session_profile_text(self.pointer))
+
+
+def _names(fetch):
+    """The names of outputs, of a text or any iterable of texts; None: it is of other things."""
+    if isinstance(fetch, str):
+        return [fetch]
+    if hasattr(fetch, "dtype") or not hasattr(fetch, "__iter__"):
+        return None
+    names = list(fetch)
+    return names if all(isinstance(n, str) for n in names) else None
 
 
 def _joined(named, feeds):

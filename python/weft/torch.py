@@ -47,8 +47,13 @@ def _examples(args):
 
 
 def to_torch(store, module, steps=None):
-    """Writes the values of a store into a module of the same names. `steps` is what num_batches_tracked becomes; None: the updates of the
-    optimizer that trains the module of the batch norm."""
+    """Writes the values of a store into a module of the same names.
+
+    num_batches_tracked becomes what it was when the module was imported, plus the batches that trained it: for each graph that was imported
+    with train=True and has the norm in training mode, the updates of its optimizers, times accumulate= of the plan. Not counted are runs
+    that update nothing (of a graph without minimize=, and those between the updates of a plan with manual=True); an optimizer that two
+    graphs share counts once. A norm that no such graph has stays as it is. `steps` is what all of them become instead.
+    """
     import torch
     found = store.state_dict()
     counts = _Counts(store)
@@ -61,7 +66,7 @@ def to_torch(store, module, steps=None):
                 tensor.copy_(torch.from_numpy(found[path]).reshape(tensor.shape))
             elif name.endswith("num_batches_tracked"):
                 counted = counts.of(name, names) if steps is None else steps
-                if counted or steps is not None:
+                if counted is not None:
                     tensor.fill_(counted)
             elif name not in names:
                 inner = next((n.removesuffix(name) for n in found if n.endswith("." + name)), "")
@@ -88,6 +93,7 @@ class _Joined:
         self.at = {}         # place of a tensor in memory -> its path
         self.unfinished = set()  # graphs whose import failed
         self.folded = {}     # name of a buffer that is a constant -> the graph in which
+        self.counted = {}    # name of a num_batches_tracked -> what it was, and {graph that trains the norm: batches of a run}
 
 
 def _joined(model):
@@ -98,25 +104,32 @@ def _joined(model):
 
 
 class _Counts:
-    """How many updates the parameters of a module have had, which is how many batches its norms have seen."""
+    """How many batches the norms of a module have seen, by the updates of the graphs that train them."""
 
     def __init__(self, store):
-        self.steps = store.steps()
-        self.trained = {}  # path of a parameter -> updates
-        if len(set(self.steps.values())) > 1:
-            for pattern, optimizer in re.findall(r'^minimize\(.*?\) (?:pattern="(.*?)" )?type=.*? name="(.*?)"', store.plan.model.text(), re.M):
-                for path in store.plan.model.parameters(pattern or None):
-                    self.trained[path] = max(self.steps.get(optimizer, 0), self.trained.get(path, 0))
+        self.model, self.steps = store.plan.model, store.steps()
+        self.accumulate = int(store.plan.options.get("accumulate") or 1)
+        self.optimizers = {}  # graph -> the names of its optimizers
+        for graph, optimizer in re.findall(r'^graph (\S+)|^minimize\(.*? name="(.*?)"', self.model.text(), re.M):
+            if graph:
+                last = self.optimizers.setdefault(graph, set())
+            else:
+                last.add(optimizer)
 
     def of(self, name, names):
-        """For "net.bn.num_batches_tracked": those of net/bn, or of the nearest module around it that is trained; else the most of all."""
-        parts = names.get(f"{name.rpartition('.')[0]}.weight", name).split(".")[:-1]
-        while parts:
-            inside = [n for path, n in self.trained.items() if path.startswith("/".join(parts) + "/")]
-            if inside:
-                return max(inside)
-            parts.pop()
-        return max(self.steps.values(), default=0)
+        """The count of "net.bn.num_batches_tracked"; None: no graph trains the norm."""
+        counted, module = _joined(self.model).counted, name.rpartition(".")[0]
+        tied = (names.get(f"{module}.{part}") for part in ("running_mean", "weight"))  # a norm of two names has one count
+        known = [n for n in (name, *(f"{t.rpartition('.')[0]}.num_batches_tracked" for t in tied if t)) if n in counted]
+        if not known:
+            return None
+        count, graphs = counted[known[0]]
+        seen: set = set()
+        for graph, batches in graphs.items():
+            mine = self.optimizers.get(graph, set()) - seen
+            count += batches * self.accumulate * max((self.steps.get(o, 0) for o in mine), default=0)
+            seen |= mine
+        return count
 
 
 # ---- a program's nodes as calls of builders ----
@@ -223,6 +236,8 @@ class _Builder:
             tensor = self.program.constants[name]
         if name.endswith("num_batches_tracked") and _only_counts(node):
             self.joined.names[name] = ""
+            if is_written and self.graph.is_train:
+                self.joined.counted.setdefault(name, (int(tensor), {}))[1][self.graph.name] = _counted_on(node)
             return _Counter()
         first = self.first_names.get(name, name)
         norm = name.rpartition(".")[2] in ("running_mean", "running_var")
@@ -459,6 +474,12 @@ class _Builder:
 def _only_counts(node):
     """Whether a count of batches is only counted on."""
     return all(n.op == "output" or str(n.target) == "aten.add.Tensor" and all(u.op == "output" or _only_counts(u) for u in n.users) for n in node.users)
+
+
+def _counted_on(node):
+    """How often a count of batches is counted on, which is how often its norm runs."""
+    added = [u for u in node.users if u.op != "output"]
+    return len(added) + sum(_counted_on(u) for u in added)
 
 
 def _reached_from(node, env, comes_from):

@@ -1,5 +1,6 @@
 """Trainers: the loop around the steps, with data, validations, hooks, evaluators and checkpoints."""
 import contextlib
+import operator
 import re
 import sys
 import types
@@ -7,7 +8,7 @@ import types
 from ._arrays import as_array, memory_of_c, numpy_dtype
 from ._fields import FIELDS, FUNCTIONS
 from ._handles import Borrowed, Handle
-from ._lib import NULL, Error, call, callback, dtype_word, each, failing, ffi, lib, make, string, text, word
+from ._lib import NULL, Error, call, callback, described, dtype_word, each, failing, ffi, forget_raised, lib, make, raised_mark, string, text, word
 from ._structs import SPECIAL, fields_of, near, structure
 from .comm import Comm, interruptible
 from .model import Model
@@ -187,6 +188,8 @@ class Builtin:
 
 def _hook_function(hook):
     """What is called at a point: a function takes the trainer and the point, an object has methods by the names of points."""
+    if isinstance(hook, type):
+        raise Error("argument", f"hooks: {hook.__name__} is a class: give an object of it, {hook.__name__}()")
     if callable(hook) and not isinstance(hook, Hook):
         return hook
     valid = points()
@@ -217,7 +220,16 @@ def _hook(made, hook, mine, trainer, keep):
     made.at, made.name = keep[-2:]
 
 
+def _count(what, given):
+    """A whole number for C, in which None is 0, the default."""
+    try:
+        return 0 if given is None else operator.index(given)
+    except TypeError:
+        raise Error("argument", f"{what}={given!r}: a whole number is needed") from None
+
+
 def _text_hook(file, every):
+    every = _count("hooks.text: every", every)
     if file is not None and not hasattr(file, "fileno"):
         raise Error("argument", f"hooks.text: a {type(file).__name__} is not an open file")
 
@@ -245,24 +257,24 @@ class hooks:
     """Hooks that Weft brings (weft/hooks.h)."""
 
     @staticmethod
-    def text(file=None, every=0):
+    def text(file=None, every=None):
         return Builtin("text", _text_hook(file, every))
 
     @staticmethod
-    def json(path, every=0):
-        return Builtin("json", _of(lib.weft_hook_json, str(path), every))
+    def json(path, every=None):
+        return Builtin("json", _of(lib.weft_hook_json, str(path), _count("hooks.json: every", every)))
 
     @staticmethod
-    def csv(path, every=0):
-        return Builtin("csv", _of(lib.weft_hook_csv, str(path), every))
+    def csv(path, every=None):
+        return Builtin("csv", _of(lib.weft_hook_csv, str(path), _count("hooks.csv: every", every)))
 
     @staticmethod
-    def tensorboard(folder, every=0):
-        return Builtin("tensorboard", _of(lib.weft_hook_tensorboard, str(folder), every))
+    def tensorboard(folder, every=None):
+        return Builtin("tensorboard", _of(lib.weft_hook_tensorboard, str(folder), _count("hooks.tensorboard: every", every)))
 
     @staticmethod
-    def curves(path, every=0):
-        return Builtin("curves", _of(lib.weft_hook_curves, str(path), every))
+    def curves(path, every=None):
+        return Builtin("curves", _of(lib.weft_hook_curves, str(path), _count("hooks.curves: every", every)))
 
     @staticmethod
     def samples(path, data=(), **options):
@@ -393,6 +405,8 @@ def _evaluator(made, evaluator, mine, trainer, keep):
     if isinstance(evaluator, Builtin):
         made[0] = evaluator.make_it(keep)
         return
+    if isinstance(evaluator, type):
+        raise Error("argument", f"evaluators: {evaluator.__name__} is a class: give an object of it, {evaluator.__name__}()")
     if not getattr(evaluator, "name", None) or not getattr(evaluator, "reads", None):
         raise Error("argument", f"{type(evaluator).__name__}: an evaluator has a name, and reads outputs or inputs")
 
@@ -430,12 +444,13 @@ class _Sampler:
     """A function of the program as C's sampler, which has no way to say that it failed: the trainer raises `raised`."""
 
     def __init__(self, function):
-        self.function, self.raised = function, None
+        self.function, self.raised, self.failed, self.runs = function, None, None, False
 
     def fill(self, epoch, order, n):
         import numpy
         into = numpy.frombuffer(ffi.buffer(order, 8 * n), numpy.int64)
         into[:] = -1  # no sample: C ends the training
+        self.runs = True
         try:
             given = self.function(epoch, n)
             numbers = as_array(list(given) if not hasattr(given, "dtype") else given, "i64", "sampler")[0]
@@ -443,12 +458,24 @@ class _Sampler:
                 raise Error("shape", f"sampler: it returns {numbers.dtype}{list(numbers.shape)}, and {n} numbers of samples are needed")
             into[:] = numbers
         except BaseException as why:
-            self.raised = why
+            self.raised, self.failed = why, f"sampler: it failed for epoch {epoch} ({described(why)}), which has no order of samples since: make a new trainer"
+        finally:
+            self.runs = False
 
     def check(self):
         if self.raised:
             why, self.raised = self.raised, None
-            raise why
+            try:
+                raise why
+            finally:
+                del why
+
+    def allow(self, call):
+        """Refuses a call that trains within the sampler, which C calls while it holds the data, and after it failed."""
+        if self.runs:
+            raise Error("order", f"sampler: it calls {call}() of its trainer, which waits for it: it only returns numbers of samples")
+        if self.failed and not self.raised:
+            raise Error("order", self.failed)
 
 
 def _sampler(function, mine, trainer, keep):
@@ -458,9 +485,7 @@ def _sampler(function, mine, trainer, keep):
     place = len(mine) - 1
 
     def fill(context, epoch, order, n):
-        me = trainer()
-        if me is not None:  # it may die while C reads ahead
-            me._mine[place].fill(epoch, order, n)
+        trainer()._mine[place].fill(epoch, order, n)  # C calls it in calls of the trainer alone, which is alive in them; threads only read ahead
 
     keep.append(ffi.callback("void(void *, int64_t, int64_t *, int64_t)", fill))
     return keep[-1]
@@ -585,7 +610,7 @@ class Trainer(Handle):
         with self._raising():
             pointer = make(lib.weft_trainer_new, model.pointer, made)
         super().__init__(pointer, lib.weft_trainer_free, *keep)
-        self.model, self.comm = model, comm
+        self.model, self.comm, self._compiled = model, comm, compile_options
         if model._begin and train_step is None and not compile_options.get("graph") and not re.search(r"^minimize\(", model.text(), re.M):
             raise Error("order", "trainer: no graph of the model trains: from_torch(..., minimize=weft.Adam(1e-3))")
         if model._begin and not lib.weft_trainer_progress(self.pointer).iteration and not (checkpoints or {}).get("resume"):
@@ -593,19 +618,29 @@ class Trainer(Handle):
 
     @contextlib.contextmanager
     def _raising(self):
-        """Within it, what the sampler raised comes instead of C's error."""
+        """Within it, what the sampler raised comes instead of C's error; what else Python functions raised is forgotten after an error."""
+        mark = raised_mark()
         try:
             yield
-        except Error:
-            for one in self._mine:
-                if isinstance(one, _Sampler):
+        except BaseException as why:
+            forget_raised(mark)
+            if isinstance(why, Error):
+                for one in self._samplers():
                     one.check()
             raise
+
+    def _samplers(self):
+        return [one for one in self._mine if isinstance(one, _Sampler)]
+
+    def _allow(self, call):
+        for one in self._samplers():
+            one.allow(call)
 
     # ---- training ----
 
     def fit(self):
         """Trains until all epochs or iterations are done. Ctrl-C ends it after the present iteration."""
+        self._allow("fit")
         held = self.held()
         with interruptible(lambda: lib.weft_trainer_stop(held.pointer)), self._raising():
             call(lib.weft_trainer_fit, held.pointer)
@@ -613,10 +648,12 @@ class Trainer(Handle):
 
     def step(self):
         """One iteration: its metrics."""
+        self._allow("step")
         return self._metrics(lib.weft_trainer_train_step)
 
     def run(self, graph, batch="auto"):
         """For train_step: runs a graph once, micro-batch by micro-batch, on the "next" batches or the "same"."""
+        self._allow("run")
         call(lib.weft_trainer_run, self.pointer, text(graph), word("weft_flow_batch", batch))
 
     def stop(self):
@@ -683,7 +720,7 @@ class Trainer(Handle):
     @property
     def plan(self):
         """The plan that it runs."""
-        return _borrowed(Plan, lib.weft_trainer_plan(self.pointer), self, model=self.model, options={})
+        return _borrowed(Plan, lib.weft_trainer_plan(self.pointer), self, model=self.model, options=dict(self._compiled))
 
     @property
     def session(self):
