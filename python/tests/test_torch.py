@@ -364,7 +364,7 @@ class Regions(unittest.TestCase):
             for name, p in module.named_parameters():
                 path = name.replace(".", "/")
                 if p.grad is None:
-                    with self.assertRaisesRegex(weft.Error, "trains no parameter"):
+                    with self.assertRaisesRegex(weft.Error, "trains no parameter|has no value"):
                         s.gradient("g", path)
                 else:
                     torch.testing.assert_close(torch.from_numpy(s.gradient("g", path)), p.grad, rtol=rtol, atol=rtol * float(p.grad.abs().max()))
@@ -452,6 +452,87 @@ class Regions(unittest.TestCase):
         torch.manual_seed(4)
         self.gradients(Fn(step, a=nn.Linear(3, 4), b=nn.Linear(3, 4)), torch.randn(16, 3), rtol=0.02)
 
+    def no_grad_step(self, way):
+        """A step whose no_grad() region is written in one of the ways that PyTorch's own pass forgets."""
+        half = torch.autocast("cpu", torch.bfloat16)
+
+        def target(s, x):
+            with torch.no_grad():
+                return s.a(x)
+
+        def taken(s, x):
+            return s.a(x) * target(s, x)
+
+        def taken_half(s, x):
+            with half:
+                return (s.a(x) * target(s, x)).float()
+
+        def step(s, x):
+            if way == "within a branch":
+                y = torch.cond(s.flag, lambda x: taken(s, x), lambda x: s.a(x), (x,))
+            elif way == "within autocast in a branch":
+                y = torch.cond(s.flag, lambda x: taken_half(s, x), lambda x: s.a(x), (x,))
+            elif way == "around a branch":
+                with torch.no_grad():
+                    z = torch.cond(s.flag, lambda x: s.a(x), lambda x: s.b(x), (x,)) * s.b(x)
+                y = s.a(x) * z
+            else:
+                with torch.no_grad(), half:
+                    z = s.b(x)
+                    with torch.enable_grad():
+                        y = s.a(x)
+                    z = z + s.b(y)
+                y = y.float() * z.float()
+            return s.c(y).square().mean()
+        return step
+
+    def test_no_grad_and_branches_and_autocast(self):
+        for way in ("within a branch", "within autocast in a branch", "around a branch", "autocast with enable_grad() within"):
+            with self.subTest(way):
+                torch.manual_seed(6)
+                module = Fn(self.no_grad_step(way), a=nn.Linear(3, 4), b=nn.Linear(3, 4), c=nn.Linear(4, 2))
+                if "enable" in way:
+                    module.b = nn.Linear(4, 4)
+                    module.a = nn.Linear(4, 4)
+                module.register_buffer("flag", torch.tensor(True))
+                self.gradients(module, torch.randn(16, module.a.in_features), rtol=0.03 if "autocast" in way else 1e-5)
+
+    def test_a_write_under_no_grad(self):
+        """Into a buffer it has no gradient; into a view of a tensor with a gradient it is refused, but where nothing trains."""
+        def queue(s, x):
+            y = s.a(x)
+            with torch.no_grad():
+                s.queue[:, 1].copy_(y[:, 0])
+            return (s.queue * y).square().mean()
+
+        def scaled(s, x):
+            y = s.a(x)
+            with torch.no_grad():
+                y[:, 0].mul_(2)
+            return y.square().mean()
+
+        torch.manual_seed(7)
+        module, x = Fn(queue, a=nn.Linear(3, 4)), torch.randn(8, 3)
+        module.register_buffer("queue", torch.ones(8, 4))
+        model = weft.Model("m")
+        model.from_torch("g", module, (x,), minimize=weft.SGD(0.1))
+        with model.compile(manual=True).store().session() as s:
+            s.run("g", x=x)
+            made = s.gradient("g", "a/weight")
+        module.queue.fill_(1)
+        with torch.no_grad():
+            kept = module.queue.clone()
+            kept[:, 1] = module.a(x)[:, 0]
+        (kept * module.a(x)).square().mean().backward()
+        np.testing.assert_allclose(made, module.a.weight.grad, rtol=1e-5, atol=1e-6)
+        module = Fn(scaled, a=nn.Linear(3, 4))
+        with self.assertRaisesRegex(weft.Error, rf"^from_torch: aten.mul_.Tensor \(.*{HERE}:\d+\): a write under no_grad\(\).*write x = x \+ \(new - x\).detach\(\)"):
+            weft.Model("m").from_torch("g", module, (x,))
+        model = weft.Model("m")
+        model.from_torch("g", module, (x,), train=False)
+        with model.compile().store().session() as s:
+            np.testing.assert_allclose(s.run("g", x=x)["output"], module(x).detach().numpy(), rtol=1e-5)
+
 
 class Quiet(unittest.TestCase):
     """What torch.export says to PyTorch's developers stays out; what is said to the program's author comes."""
@@ -524,6 +605,16 @@ class Refused(unittest.TestCase):
     def test_a_cond_by_numbers(self):
         said = self.refused(lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x.sin(), (x,)), torch.randn(4, 4))
         self.assertRegex(said, rf"cond in inner \(.*{HERE}:\d+\): its condition is computed when the graph runs: compute both branches, and take one")
+
+    def test_a_cond_by_the_batch(self):
+        module, dynamic = Fn(lambda s, x: torch.cond(x.shape[0] > 4, lambda x: x * 2, lambda x: x.sin(), (x,))), {"x": {0: "batch"}}
+        with self.assertRaisesRegex(weft.Error, rf"cond \(.*{HERE}:\d+\): its condition .* > 4 depends on the batch"):
+            weft.Model("m").from_torch("g", module, (torch.randn(6, 4),), dynamic=dynamic)
+        model, x = weft.Model("m"), torch.randn(6, 4)
+        model.from_torch("g", module, (x,))
+        with model.compile().store().session() as s:
+            np.testing.assert_allclose(s.run("g", x=x)["output"], x.numpy() * 2)
+
     def test_a_graph_that_failed_is_not_finished(self):
         model = weft.Model("m")
         for says in ("no such op", "a call that failed has left the graph g unfinished"):

@@ -372,6 +372,9 @@ class _Builder:
         """The branch of torch.cond() that is taken: its condition must be known while the graph is built."""
         condition, when_true, when_false, operands = call.node.args
         known = self.argument(condition)
+        if getattr(getattr(getattr(known, "node", None), "expr", None), "free_symbols", None):
+            raise call.refused(f"its condition {known.node.expr} depends on the batch, which may be another in each compile", "a fixed batch (no dynamic=), "
+                               "or compute both branches, and take one by torch.where()")
         if isinstance(known, torch_ops.Value):
             raise call.refused("its condition is computed when the graph runs", "compute both branches, and take one by torch.where()")
         inner = _attribute(call.node.graph.owning_module, (when_true if bool(known) else when_false).target)

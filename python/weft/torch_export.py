@@ -1,11 +1,13 @@
 """What torch.export gives of a module: its program, with the regions of no_grad() and autocast kept, and without its messages to
 PyTorch's developers."""
 import contextlib
+import operator
 import os
 import re
 import sys
 
 from ._lib import Error
+from .torch_ops import refused_at
 
 
 def export(module, args=(), kwargs=None, *, train=True, dynamic=None):
@@ -21,10 +23,12 @@ def export(module, args=(), kwargs=None, *, train=True, dynamic=None):
     if module.training != bool(train):
         module.train(bool(train))
     try:
-        with _quiet(), _whole_checkpoints(), _no_grad_within_autocast():
+        with _quiet(), _whole_checkpoints(), _no_grad_as_detach(module, train):
             program = torch.export.export(module, tuple(args), kwargs, dynamic_shapes=shapes, strict=False)
-            _keep_no_grad(program.graph_module)
+            _keep_autocast(program.graph_module)
             return program.run_decompositions({})
+    except Error:
+        raise
     except Exception as why:
         raise Error("unsupported", _export_failed(why) + _way_out(why, shapes)) from why
     finally:
@@ -96,62 +100,15 @@ def _way_out(why, shapes):
     return ""
 
 
-def _keep_no_grad(graph_module):
-    """Writes the regions of torch.no_grad() into the graph with detach(): run_decompositions() would forget that they have no gradient."""
+def _keep_autocast(graph_module):
+    """Makes the regions of autocast run node by node, in branches of torch.cond() too."""
     import torch
-    graph = graph_module.graph
-    for node in list(graph.nodes):
-        if node.op == "call_function" and str(node.target) == "wrap_with_set_grad_enabled":
-            _inline(graph_module, node, node.args[1], node.args[2:], detach=node.args[0] is False)
-    for node in graph.nodes:
-        if node.op == "call_function" and str(node.target) == "wrap_with_autocast":
-            inner = getattr(graph_module, node.args[4].target)
-            if isinstance(inner, torch.fx.GraphModule):
-                _keep_no_grad(inner)
-                setattr(graph_module, node.args[4].target, _interpreted(inner))
-    graph.lint()
-    graph_module.recompile()
-
-
-def _inline(graph_module, node, getter, arguments, detach):
-    import torch
-    inner = getattr(graph_module, getter.target)
-    _keep_no_grad(inner)
-    graph, env = graph_module.graph, {}
-    places = [n for n in inner.graph.nodes if n.op == "placeholder"]
-    writes = detach and any(_writes_float(n, lambda w: w.op == "placeholder") for n in inner.graph.nodes)
-
-    def detached(value):
-        return _detached(graph, value) if detach else value
-
-    with graph.inserting_before(node):
-        for place, argument in zip(places, arguments):
-            env[place] = detached(argument) if writes else argument
-        for n in inner.graph.nodes:
-            if n.op == "output":
-                results = [torch.fx.map_arg(r, lambda x: env[x]) for r in n.args[0]]
-            elif n.op == "get_attr":
-                name = f"{getter.target}_{n.target.replace('.', '_')}"
-                setattr(graph_module, name, getattr(inner, n.target))
-                env[n] = graph.get_attr(name)
-                env[n].meta = dict(n.meta)
-            elif n.op != "placeholder":
-                env[n] = graph.node_copy(n, lambda x: env[x])
-        results = [r if writes else detached(r) for r in results]
-    for user in list(node.users):
-        user.replace_all_uses_with(results[user.args[1]])
-        graph.erase_node(user)
-    graph.erase_node(node)
-
-
-def _writes_float(node, is_outside):
-    """Whether a node of a no_grad() region writes into a float tensor that comes from outside of the region."""
-    import torch
-    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
-        return False
-    written = [node.args[i] if i < len(node.args) else node.kwargs.get(a.name)
-               for i, a in enumerate(node.target._schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
-    return any(isinstance(w, torch.fx.Node) and is_outside(w) and w.meta["val"].is_floating_point() for w in written)
+    for node in list(graph_module.graph.nodes):
+        inner = getattr(graph_module, node.target, None) if node.op == "get_attr" else None
+        if isinstance(inner, torch.fx.GraphModule):
+            _keep_autocast(inner)
+            if any(str(user.target) == "wrap_with_autocast" for user in node.users):
+                setattr(graph_module, node.target, _interpreted(inner))
 
 
 def _interpreted(inner):
@@ -190,54 +147,119 @@ def _whole_checkpoints():
     return _replaced(torch.utils.checkpoint.CheckpointFunction, "apply", lambda before: staticmethod(lambda function, preserve, *args: function(*args)))
 
 
-def _no_grad_within_autocast():
-    """PyTorch 2.15's pass for no_grad() forgets a region that is within one of autocast."""
+def _no_grad_as_detach(module, train):
+    """PyTorch 2.15's pass for no_grad() forgets regions that hold torch.cond() or are within autocast, and run_decompositions() all of them:
+    detach() stands for them before."""
     import importlib
+    frozen = {name for name, p in module.named_parameters(remove_duplicate=False) if not p.requires_grad}
 
-    def kept_first(before):
+    def written_first(before):
         def replace(graph_module, signature):
-            _detach_within_autocast(graph_module)
+            if signature is not None:  # the whole program
+                trained = {s.arg.name for s in signature.input_specs if s.kind.name == "PARAMETER" and s.target not in frozen}
+                _write_detach(graph_module, {n for n in graph_module.graph.nodes if n.op == "placeholder" and n.name in trained}, train)
+                for node, spec in zip(graph_module.graph.output_node().args[0], signature.output_specs):
+                    if hasattr(node, "name"):
+                        spec.arg.name = node.name
             return before(graph_module, signature)
         return replace
-    try:
-        passes = importlib.import_module("torch._export.passes.replace_set_grad_with_hop_pass")
-    except ImportError:
-        return contextlib.nullcontext()
-    return _replaced(passes, "replace_set_grad_with_hop_pass", kept_first)
+    passes = importlib.import_module("torch._export.passes.replace_set_grad_with_hop_pass")
+    return _replaced(passes, "replace_set_grad_with_hop_pass", written_first)
 
 
-def _detach_within_autocast(graph_module):
-    """Writes no_grad() within autocast into the graph with detach(), as _keep_no_grad() does elsewhere."""
-    depth, mode, at_entry, regions = 0, True, True, []
-    for node in list(graph_module.graph.nodes):
-        name = getattr(node.target, "__name__", "") if node.op == "call_function" else ""
-        if name == "_enter_autocast":
-            at_entry = at_entry if depth else mode
-            depth += 1
-        elif name == "_exit_autocast":
-            depth -= 1
-        elif name == "_set_grad_enabled":
+def _write_detach(graph_module, needing, train):
+    """Writes no_grad() in a graph, and in the branches of its torch.cond(), as detach(). `needing`: nodes that need a gradient."""
+    graph, off, regions, mode = graph_module.graph, set(), [], True
+    for node in list(graph.nodes):
+        if _sets_mode(node):
             mode = bool(node.args[0])
-            if depth:
-                if not mode and at_entry:
-                    regions.append([])
-                graph_module.graph.erase_node(node)
-        elif depth and at_entry and not mode:
-            regions[-1].append(node)
+            regions += [] if mode else [[]]
+            graph.erase_node(node)
+        elif node.op == "call_function":
+            part_of = node.args[0] if node.target is operator.getitem else None
+            is_off = part_of in off if part_of is not None else not mode
+            if str(node.target) == "cond":
+                _write_detach_in_branches(graph_module, node, needing, train, is_off)
+            if is_off:
+                off.add(node)
+                next((r for r in regions if part_of in r), regions[-1]).append(node)
+            elif not str(node.target).startswith("aten.detach") and any(n in needing for n in node.all_input_nodes):
+                needing |= {n for n in (node, *map(_base, _written(node))) if _may_need(n)}
     for region in regions:
-        _detach_region(graph_module.graph, region)
+        _detach_region(graph, region, needing if train else ())
+    graph_module.recompile()
 
 
-def _detach_region(graph, region):
+def _write_detach_in_branches(graph_module, cond, needing, train, is_off):
+    for branch in cond.args[1:3]:
+        inner = getattr(graph_module, branch.target)
+        if is_off:
+            _erase_modes(inner, cond)
+            continue
+        places = [n for n in inner.graph.nodes if n.op == "placeholder"]
+        _write_detach(inner, {place for place, operand in zip(places, cond.args[3]) if operand in needing}, train)
+
+
+def _erase_modes(graph_module, cond):
+    """A branch within no_grad() has no gradient anywhere."""
+    for node in list(graph_module.graph.nodes):
+        if _sets_mode(node):
+            if node.args[0]:
+                raise refused_at(cond, "enable_grad() in a branch, within no_grad()", "end no_grad() before torch.cond()")
+            graph_module.graph.erase_node(node)
+        elif str(node.target) == "cond":
+            for branch in node.args[1:3]:
+                _erase_modes(getattr(graph_module, branch.target), cond)
+    graph_module.recompile()
+
+
+def _sets_mode(node):
+    return node.op == "call_function" and getattr(node.target, "__name__", "") == "_set_grad_enabled"
+
+
+def _may_need(node):
+    """Whether a node may need a gradient: numbers that are no floats do not."""
+    import torch
+    value = node.meta.get("val")
+    return not isinstance(value, torch.Tensor) or value.is_floating_point()
+
+
+def _written(node):
+    """The nodes that a node writes into."""
+    import torch
+    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
+        return []
+    written = [node.args[i] if i < len(node.args) else node.kwargs.get(a.name)
+               for i, a in enumerate(node.target._schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+    return [w for w in written if isinstance(w, torch.fx.Node)]
+
+
+def _base(node):
+    """What a view is a view of."""
+    import torch
+    while node.op == "call_function" and node.args and isinstance(node.args[0], torch.fx.Node):
+        is_view = isinstance(node.target, torch._ops.OpOverload) and any(a.alias_info is not None for a in node.target._schema.arguments[:1])
+        if not is_view and node.target is not operator.getitem:
+            break
+        node = node.args[0]
+    return node
+
+
+def _detach_region(graph, region, needing):
+    """Detaches what leaves a region; where it writes into a tensor from outside, what enters it."""
     inside = set(region)
-    writes = any(_writes_float(n, lambda w: w not in inside) for n in region)
+    writes = [(node, base) for node in region for base in map(_base, _written(node)) if base not in inside and _may_need(base)]
+    for node, base in writes:
+        if base in needing:
+            raise refused_at(node, "a write under no_grad() into a tensor that needs a gradient",
+                             "write x = x + (new - x).detach() instead, through which the gradient passes as in PyTorch")
     for node in region:
         if writes:
             with graph.inserting_before(node):
-                node.args = _mapped(node.args, lambda a: a if a in inside else _detached(graph, a))
+                node.args, node.kwargs = _mapped((node.args, node.kwargs), lambda a: a if a in inside else _detached(graph, a, node))
         elif any(u not in inside for u in node.users):
             with graph.inserting_after(node):
-                detached = _detached(graph, node)
+                detached = _detached(graph, node, node)
             if detached is not node:
                 node.replace_all_uses_with(detached, delete_user_cb=lambda user: user not in inside and user is not detached)
 
@@ -247,13 +269,13 @@ def _mapped(args, function):
     return torch.fx.map_arg(args, function)
 
 
-def _detached(graph, node):
-    """The node through which no gradient flows; the node itself where it is no tensor of floating point."""
+def _detached(graph, node, place):
+    """The node through which no gradient flows, in the module and line of `place`; the node itself where it is no tensor of floating point."""
     import torch
     if not isinstance(node, torch.fx.Node) or not isinstance(node.meta.get("val"), torch.Tensor) or not node.meta["val"].is_floating_point():
         return node
     made = graph.call_function(torch.ops.aten.detach.default, (node,))
-    made.meta = {k: v for k, v in node.meta.items() if k in ("val", "nn_module_stack", "stack_trace")}
+    made.meta = {"val": node.meta["val"], **{k: v for k, v in place.meta.items() if k in ("nn_module_stack", "stack_trace")}}
     return made
 
 

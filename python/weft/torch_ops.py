@@ -7,6 +7,8 @@ before (a mask, positions) is made a constant first, unless the op is marked `ra
 decomposed by PyTorch's own rules, and its parts are looked up here.
 """
 
+import types
+
 from . import _ops
 from ._lib import DTYPES, Error
 from .model import Value
@@ -195,6 +197,11 @@ class Call:
         made = Error(why.status, f"{where}: {why}")
         made.is_placed = True
         return made
+
+
+def refused_at(node, why, help):
+    """The error of a node for which nothing is built."""
+    return Call(types.SimpleNamespace(graph=None), node).refused(why, help)
 
 
 # What would help where an op has no counterpart.
