@@ -349,6 +349,27 @@ class Counts(unittest.TestCase):
         self.assertEqual([int(n.num_batches_tracked) for n in (pair.a[1], pair.b[1])], [2, 5])
 
 
+class Outer(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class Negated(torch.autograd.Function):
+    """A gradient that is not that of forward()."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -gradient
+
+
 class Regions(unittest.TestCase):
     """Checkpoints, autocast, and no_grad() within it: gradients as PyTorch's, and the names of scopes."""
 
@@ -533,6 +554,83 @@ class Regions(unittest.TestCase):
         with model.compile().store().session() as s:
             np.testing.assert_allclose(s.run("g", x=x)["output"], module(x).detach().numpy(), rtol=1e-5)
 
+    def test_a_backward_of_the_program(self):
+        """It is refused where it trains; the way out that the refusal names has its gradient; where nothing trains forward() is all."""
+        torch.manual_seed(8)
+        fc, x = nn.Linear(3, 4), torch.randn(8, 3)
+        plain = Fn(lambda s, x: Negated.apply(s.fc(x)).square().mean(), fc=fc)
+        branch = Fn(lambda s, x: torch.cond(s.flag, lambda x: Negated.apply(s.fc(x)), lambda x: s.fc(x), (x,)), fc=fc)
+        branch.register_buffer("flag", torch.tensor(True))
+        for module, name in ((plain, "torch.autograd.Function Negated"), (branch, r"a torch.autograd.Function within torch.cond\(\)"), (Outer(plain), "Negated in inner")):
+            with self.assertRaisesRegex(weft.Error, rf"^from_torch: .*{name}.*{HERE}:\d+\): its own backward\(\) would be lost: .*x \+ \(y - x\).detach\(\), .*2 \* x.detach\(\) - x"):
+                weft.Model("m").from_torch("g", module, (x,))
+        model = weft.Model("m")
+        model.from_torch("g", plain, (x,), train=False)
+        with model.compile().store().session() as s:
+            self.assertAlmostEqual(float(s.run("g", x=x)["output"]), float(plain(x).detach()), places=5)
+
+        def within_no_grad(s, x):
+            with torch.no_grad():
+                y = Negated.apply(s.fc(x))
+            return (s.fc(x) * y).square().mean()
+        self.gradients(Fn(within_no_grad, fc=fc), x)
+        fc.zero_grad()
+        plain(x).backward()
+        wanted = fc.weight.grad.clone()
+        reversed_by_parts = Fn(lambda s, x: (lambda y: 2 * y.detach() - y)(s.fc(x)).square().mean(), fc=fc)
+        self.gradients(reversed_by_parts, x)
+        torch.testing.assert_close(fc.weight.grad, wanted)
+
+    def test_parameters_of_a_long_list(self):
+        """One optimizer for parameters that no short pattern covers."""
+        class Block(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.main, self.side = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def both(s, x):
+            for block in s.net:
+                x = block.main(x) + block.side(x)
+            return x.square().mean()
+
+        def side(s, x):
+            for block in s.net:
+                x = block.side(x)
+            return x.square().mean()
+
+        net, x, model = nn.ModuleList(Block() for _ in range(30)), torch.randn(2, 4), weft.Model("m")
+        for forward in (both, side):
+            model.from_torch(forward.__name__, Fn(forward, net=net), (x,), minimize=weft.SGD(0.1))
+        store = model.compile().store()
+        self.assertEqual(sorted(store.steps()), ["sgd:all", "sgd:side"])
+        with store.session() as s:
+            s.run("side", x=x)
+        self.assertEqual(store.steps()["sgd:side"], 1)
+
+    def test_pytorch_is_left_as_it_was(self):
+        import importlib
+        import threading
+        from torch.utils import checkpoint
+        passes = importlib.import_module("torch._export.passes.replace_set_grad_with_hop_pass")
+
+        def held():
+            return passes.replace_set_grad_with_hop_pass, vars(torch.autograd.Function)["apply"], "apply" in vars(checkpoint.CheckpointFunction), sys.stderr
+        before, failed = held(), []
+
+        def convert():
+            try:
+                for _ in range(3):
+                    weft.Model("m").from_torch("g", Loss(), (torch.randn(4, 3),))
+            except Exception as why:
+                failed.append(why)
+        threads = [threading.Thread(target=convert) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual((failed, held()), ([], before))
+        self.assertFalse(before[2])
+
 
 class Quiet(unittest.TestCase):
     """What torch.export says to PyTorch's developers stays out; what is said to the program's author comes."""
@@ -554,7 +652,7 @@ class Quiet(unittest.TestCase):
             old = nn.utils.weight_norm(nn.Linear(3, 3))
         for module, x in ((Fn(lambda s, x: x * 2 if x.sum() > 0 else x), torch.randn(4, 3)), (Fn(lambda s, x: x * int(x.sum())), torch.randn(4, 3)),
                           (Fn(lambda s, x: s.inner(x)[0], inner=nn.LSTM(3, 4)), torch.randn(5, 2, 3)), (Fn(lambda s, x: s.inner(x), inner=old), torch.randn(4, 3)),
-                          (Fn(lambda s, x: checkpoint(s.inner, x), inner=nn.Linear(3, 3)), torch.randn(4, 3)),
+                          (Fn(lambda s, x: checkpoint(s.inner, s.inner(x)), inner=nn.Linear(3, 3)), torch.randn(4, 3)),
                           (Fn(lambda s, x: s.inner(x), inner=nn.utils.spectral_norm(nn.Linear(3, 3))), torch.randn(4, 3))):
             self.assertEqual(self.said(module, x), [])
 
@@ -568,6 +666,18 @@ class Quiet(unittest.TestCase):
         self.assertIn("of the program", said)
         self.assertIn("printed", said)
         self.assertTrue(any("self.kept was assigned" in w for w in said), said)
+
+    def test_what_changes_a_training_is(self):
+        from torch.utils.checkpoint import checkpoint
+
+        def moving(s, x):
+            s.weight = s.weight * 0.9 + x.mean(0)
+            return x + s.weight
+        module = Fn(moving)
+        module.weight = torch.zeros(3)
+        self.assertTrue(any("self.weight was assigned" in w for w in self.said(module, torch.randn(4, 3))))
+        first = Fn(lambda s, x: checkpoint(s.inner, x, use_reentrant=True), inner=nn.Linear(3, 3))
+        self.assertTrue(any("None of the inputs have requires_grad" in w for w in self.said(first, torch.randn(4, 3))))
 
 
 class Refused(unittest.TestCase):
@@ -605,6 +715,12 @@ class Refused(unittest.TestCase):
     def test_a_cond_by_numbers(self):
         said = self.refused(lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x.sin(), (x,)), torch.randn(4, 4))
         self.assertRegex(said, rf"cond in inner \(.*{HERE}:\d+\): its condition is computed when the graph runs: compute both branches, and take one")
+
+    def test_a_cond_that_writes(self):
+        module = Fn(lambda s, x: torch.cond(s.flag, lambda x: s.bn(x), lambda x: x * 2, (x,)), bn=nn.BatchNorm1d(4))
+        module.register_buffer("flag", torch.tensor(True))
+        with self.assertRaisesRegex(weft.Error, rf"Encountered input mutation .*Explanation: .*\(.*{HERE}:\d+\)"):
+            weft.Model("m").from_torch("g", module, (torch.randn(6, 4),))
 
     def test_a_cond_by_the_batch(self):
         module, dynamic = Fn(lambda s, x: torch.cond(x.shape[0] > 4, lambda x: x * 2, lambda x: x.sin(), (x,))), {"x": {0: "batch"}}

@@ -16,6 +16,7 @@ from . import _build, torch_images, torch_index, torch_norms, torch_ops, torch_p
 from ._build import BATCH
 from ._lib import Error, text
 from .model import Model
+from .optim import Optimizer
 from .torch_export import export
 from .torch_ops import name_of_dtype
 
@@ -136,6 +137,7 @@ def of_program(model, name, program, module=None, *, train=True, dynamic=None, m
     return graph
 
 
+LONGEST = 150  # of a pattern from which an optimizer has its name, which may have 200 characters
 OF_NORMS = {"running_mean": ("zeros",), "running_var": ("ones",)}
 
 
@@ -445,8 +447,12 @@ class _Builder:
         if chosen is None:
             raise Error("name", f"from_torch: no output {loss} to minimize: there are {', '.join(made)}" if loss else
                         "from_torch: no output is one number, which minimize needs: let the module return its loss")
-        for pattern, optimizer in (minimize.items() if isinstance(minimize, dict) else [(self._reached(made, chosen), minimize)]):
-            self.model.minimize(chosen, pattern, optimizer)
+        if isinstance(minimize, dict):
+            for pattern, optimizer in minimize.items():
+                self.model.minimize(chosen, pattern, optimizer)
+        else:
+            pattern = self._reached(made, chosen)
+            self.model.minimize(chosen, pattern, _named_after(self.graph.name, pattern, minimize))
 
     def _reached(self, made, loss):
         """A pattern of the parameters that have a gradient of the loss; None: all of the model's."""
@@ -476,6 +482,14 @@ def _reached_from(node, env, comes_from):
             found.add(env[node].name)
         todo += comes_from.get(node) or node.all_input_nodes
     return found
+
+
+def _named_after(graph, pattern, optimizer):
+    """The optimizer of a list of parameters that the user did not write: named after the graph where the list is too long to be its name."""
+    if pattern is None or len(pattern) <= LONGEST or not isinstance(optimizer, (str, Optimizer)):
+        return optimizer
+    fields = {"type": optimizer} if isinstance(optimizer, str) else optimizer.fields
+    return optimizer if fields.get("name") else Optimizer(**{**fields, "name": f"{fields['type']}:{graph}"})
 
 
 def _cover(paths, all_paths):

@@ -5,9 +5,13 @@ import operator
 import os
 import re
 import sys
+import threading
+import traceback
 
 from ._lib import Error
 from .torch_ops import refused_at
+
+EXPORTING = threading.RLock()  # export() replaces functions of PyTorch: in one thread at a time
 
 
 def export(module, args=(), kwargs=None, *, train=True, dynamic=None):
@@ -18,13 +22,19 @@ def export(module, args=(), kwargs=None, *, train=True, dynamic=None):
     if not isinstance(module, torch.nn.Module):
         raise Error("argument", f"from_torch: a {type(module).__name__} is no torch.nn.Module: a module whose forward() calls it is needed")
     shapes = _dynamic_shapes(module, args, kwargs, dynamic)
+    with EXPORTING:
+        return _exported(module, tuple(args), kwargs, bool(train), shapes)
+
+
+def _exported(module, args, kwargs, train, shapes):
+    import torch
     modes = {part: part.training for part in module.modules()}
     _looked_over(module, train)
-    if module.training != bool(train):
-        module.train(bool(train))
+    if module.training != train:
+        module.train(train)
     try:
-        with _quiet(), _whole_checkpoints(), _no_grad_as_detach(module, train):
-            program = torch.export.export(module, tuple(args), kwargs, dynamic_shapes=shapes, strict=False)
+        with _quiet(module), _whole_checkpoints(train), _own_backward_refused(module, train), _no_grad_as_detach(module, train):
+            program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
             _keep_autocast(program.graph_module)
             return program.run_decompositions({})
     except Error:
@@ -44,7 +54,7 @@ def _looked_over(module, train):
     moded = [part for part in inner if isinstance(part, (torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd))]
     if train and moded and not any(part.training for part in inner):
         warnings.warn("from_torch: the modules within are in eval mode: their dropout and batch norms do nothing in this training graph; "
-                      "call train() on them where that is not meant", stacklevel=4)
+                      "call train() on them where that is not meant", stacklevel=5)
     wide = next((n for n, p in module.named_parameters() if p.dtype == torch.float64), None)
     if wide:
         raise Error("type", f"from_torch: the parameter {wide} is float64, and parameters are f32: call module.float()")
@@ -77,13 +87,23 @@ def _export_failed(why):
     lines = [line.strip() for line in str(why).splitlines() if line.strip()]
     first = lines[0] if lines else type(why).__name__
     place = next((line for line in reversed(lines) if line.startswith("File ") and "/torch/" not in line), "")
-    told = f"from_torch: torch.export: {type(why).__name__}: {first[:300]}"
+    frames = [] if place else [f for f, _ in traceback.walk_tb(why.__traceback__) if _is_of_program(f)]
+    place = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else place
+    if first.endswith(":"):  # the reason is in the lines that follow
+        first = " ".join([first, *lines[1:2], *[line for line in lines[2:] if line.startswith("Explanation:")][:1]])
+    told = f"from_torch: torch.export: {type(why).__name__}: {first[:400]}"
     told += "".join(f" {line[:200]}" for line in lines[1:6] if line.startswith(("- ", "Not all values", "The following", "You marked", "Specializations")))
     if place:
         told += f" ({place})"
     if "data-dependent" in str(why) or "GuardOnDataDependent" in type(why).__name__ or "unbacked" in str(why):
         told += ": a shape or branch depends on numbers; a static graph needs shapes that follow from shapes (masks and where() instead of indices)"
     return told
+
+
+def _is_of_program(frame):
+    """Whether a frame runs neither PyTorch's code nor Weft's, nor code that was made while tracing."""
+    file = frame.f_code.co_filename
+    return TORCH not in file and not file.startswith("<") and os.path.dirname(file) != os.path.dirname(__file__)
 
 
 def _way_out(why, shapes):
@@ -130,21 +150,66 @@ def _interpreted(inner):
 @contextlib.contextmanager
 def _replaced(owner, name, function):
     """Within it, owner.name is function(what it was)."""
-    before = getattr(owner, name, None)
-    if before is None:  # another version of PyTorch
+    if not hasattr(owner, name):  # another version of PyTorch
         yield
         return
+    is_own, before = name in vars(owner), vars(owner).get(name, getattr(owner, name))
     setattr(owner, name, function(before))
     try:
         yield
     finally:
-        setattr(owner, name, before)
+        if is_own:
+            setattr(owner, name, before)
+        else:
+            delattr(owner, name)
 
 
-def _whole_checkpoints():
+def _whole_checkpoints(train):
     """torch.utils.checkpoint(..., use_reentrant=True) runs its function under no_grad(), which would end the gradient: here it is a call."""
     import torch
-    return _replaced(torch.utils.checkpoint.CheckpointFunction, "apply", lambda before: staticmethod(lambda function, preserve, *args: function(*args)))
+    from torch.utils import checkpoint
+    inherited, thread = checkpoint.CheckpointFunction.apply, threading.get_ident()
+
+    def apply(function, preserve, *args):
+        if threading.get_ident() != thread:
+            return inherited(function, preserve, *args)
+        if train and torch.is_grad_enabled():
+            checkpoint.check_backward_validity(args)  # warns where PyTorch gives the function's parameters no gradient
+        return function(*args)
+    return _replaced(checkpoint.CheckpointFunction, "apply", lambda before: staticmethod(apply))
+
+
+def _own_backward_refused(module, train):
+    """torch.export keeps the forward() of a torch.autograd.Function and forgets its backward(): where that trains, it is refused."""
+    import torch
+    thread = threading.get_ident()
+
+    def checked(before):
+        def apply(function, *args, **kwargs):
+            if train and threading.get_ident() == thread and torch.is_grad_enabled() and _has_own_backward(function):
+                raise _function_refused(module, function)
+            return before.__get__(None, function)(*args, **kwargs)
+        return classmethod(apply)
+    return _replaced(torch.autograd.Function, "apply", checked)
+
+
+def _has_own_backward(function):
+    """Whether the program, and not PyTorch, says what the gradient of a torch.autograd.Function is."""
+    if function.__name__ == "ApplyTemplate":  # one of the program, within torch.cond()
+        return True
+    of = next((c.__module__ for c in function.__mro__ if "backward" in vars(c) or "vjp" in vars(c)), "")
+    return not of.startswith("torch.") or of.startswith(("torch.ao.", "torch.autograd.function"))
+
+
+def _function_refused(module, function):
+    import torch
+    frames = [f for f, _ in traceback.walk_stack(sys._getframe(2)) if _is_of_program(f)]
+    parts = {id(part): name for name, part in module.named_modules()}
+    path = next((parts[id(v)] for f in frames for v in f.f_locals.values() if isinstance(v, torch.nn.Module) and id(v) in parts), "")
+    name = "a torch.autograd.Function within torch.cond()" if function.__name__ == "ApplyTemplate" else f"torch.autograd.Function {function.__name__}"
+    where = (f" in {path}" if path else "") + (f" ({frames[0].f_code.co_filename}:{frames[0].f_lineno})" if frames else "")
+    return Error("unsupported", f"from_torch: {name}{where}: its own backward() would be lost: write a straight-through estimator y of x as x + (y - x).detach(), "
+                 "a reversed gradient as 2 * x.detach() - x, others so that autograd derives them; in a graph of train=False it may stay")
 
 
 def _no_grad_as_detach(module, train):
@@ -281,8 +346,9 @@ def _detached(graph, node, place):
 
 # ---- what it says ----
 
-# Warnings about PyTorch's own ways of tracing, which change nothing here.
-NOISE = re.compile(r"None of the inputs have requires_grad|use_reentrant parameter|TreeSpec|torch\.export")
+# Warnings about PyTorch's own ways of tracing, which change nothing here. Where the inputs of a reentrant checkpoint need no
+# gradient, PyTorch's training is another than Weft's: its warning is heard.
+NOISE = re.compile(r"use_reentrant parameter|TreeSpec|torch\.export")
 MADE = re.compile(r"\._flat_weights\[\d+\]$|\.(weight|bias)$")  # attributes that LSTMs, weight_norm and spectral_norm set anew in each call
 TORCH = os.sep + "torch" + os.sep
 
@@ -301,16 +367,24 @@ class _Stderr:
         return getattr(self.stream, name)
 
 
-def _is_noise(warning):
+def _is_noise(warning, module):
     said = str(warning.message)
     if " assigned during export" in said:
-        return all(MADE.search(name) for name in re.findall(r"self\.[\w.\[\]]+", said.partition(" assigned")[0]))
+        names = re.findall(r"self\.[\w.\[\]]+", said.partition(" assigned")[0])
+        return bool(names) and all(MADE.search(name) and _is_made_by_torch(module, MADE.sub("", name)) for name in names)
     inside = TORCH in warning.filename and issubclass(warning.category, (DeprecationWarning, FutureWarning))
     return inside or bool(NOISE.search(said))
 
 
+def _is_made_by_torch(module, path):
+    """Whether PyTorch, and not the program's forward(), sets the weights of a part ("self.inner") anew in each call."""
+    import torch
+    part = dict(module.named_modules()).get(path.removeprefix("self").removeprefix("."))
+    return isinstance(part, torch.nn.RNNBase) or part is not None and any(type(h).__module__.startswith("torch.nn.utils.") for h in part._forward_pre_hooks.values())
+
+
 @contextlib.contextmanager
-def _quiet():
+def _quiet(module):
     """Keeps to itself what PyTorch says to its developers; warnings of the program, and of PyTorch about the program, come when it ends."""
     import logging
     import warnings
@@ -331,5 +405,5 @@ def _quiet():
         for logger in loggers:
             logger.removeFilter(from_errors_on)
         for w in caught:
-            if not _is_noise(w):
+            if not _is_noise(w, module):
                 warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
