@@ -554,6 +554,39 @@ class Regions(unittest.TestCase):
         with model.compile().store().session() as s:
             np.testing.assert_allclose(s.run("g", x=x)["output"], module(x).detach().numpy(), rtol=1e-5)
 
+    def test_a_write_through_detach(self):
+        """Functional programs have no such writes: refused where a gradient would be lost."""
+        def into_target(s, x):
+            with torch.no_grad():
+                y = s.a(x)
+            y.add_(s.b(x))
+            return y.square().mean()
+
+        def below(s, x):
+            y = s.a(x)
+            y.detach().mul_(2)
+            return (y * s.b(x)).square().mean()
+
+        def of_a_copy(s, x):
+            y = s.a(x).detach()
+            y.mul_(2)
+            return (y * s.b(x)).square().mean()
+
+        torch.manual_seed(9)
+        parts, x = dict(a=nn.Linear(3, 4), b=nn.Linear(3, 4)), torch.randn(8, 3)
+        for forward, says in ((into_target, "a write of a value with a gradient into a tensor that was detached"), (below, r"a write through detach\(\)")):
+            with self.assertRaisesRegex(weft.Error, rf"^from_torch: aten.*_.Tensor \(.*{HERE}:\d+\): {says}"):
+                weft.Model("m").from_torch("g", Fn(forward, **parts), (x,))
+        self.gradients(Fn(of_a_copy, **parts), x)
+
+    def test_indices_under_no_grad_reach_no_parameter(self):
+        def forward(s, x):
+            with torch.no_grad():
+                best = s.a(x).max(1)
+            return (s.b(x) * best.values[:, None]).square().mean() + best.indices.float().mean()
+        torch.manual_seed(9)
+        self.gradients(Fn(forward, a=nn.Linear(3, 4), b=nn.Linear(3, 4)), torch.randn(8, 3))
+
     def test_a_backward_of_the_program(self):
         """It is refused where it trains; the way out that the refusal names has its gradient; where nothing trains forward() is all."""
         torch.manual_seed(8)

@@ -475,13 +475,18 @@ def _reached_from(node, env, comes_from):
     found, seen, todo = set(), set(), [node]
     while todo:
         node = todo.pop()
-        if node in seen or str(node.target) == "aten.detach.default":
+        if node in seen or str(node.target) == "aten.detach.default" or _is_of_whole_numbers(node):
             continue
         seen.add(node)
         if isinstance(env.get(node), _Stored):
             found.add(env[node].name)
         todo += comes_from.get(node) or node.all_input_nodes
     return found
+
+
+def _is_of_whole_numbers(node):
+    value = node.meta.get("val")
+    return hasattr(value, "dtype") and not value.dtype.is_floating_point
 
 
 def _named_after(graph, pattern, optimizer):

@@ -248,11 +248,47 @@ def _write_detach(graph_module, needing, train):
             if is_off:
                 off.add(node)
                 next((r for r in regions if part_of in r), regions[-1]).append(node)
-            elif not str(node.target).startswith("aten.detach") and any(n in needing for n in node.all_input_nodes):
+            elif not _is_detach(node) and any(n in needing for n in node.all_input_nodes):
+                if train:
+                    _check_write(node, off, needing)
                 needing |= {n for n in (node, *map(_base, _written(node))) if _may_need(n)}
+            elif train:
+                _check_write(node, off, needing)
     for region in regions:
         _detach_region(graph, region, needing if train else ())
     graph_module.recompile()
+
+
+def _is_detach(node):
+    return str(node.target).startswith("aten.detach")
+
+
+def _check_write(node, off, needing):
+    """Refuses a write through detach() where run_decompositions() would cut a gradient that PyTorch has."""
+    for written in _written(node):
+        views = _views(written)
+        if not any(_is_detach(v) or v in off for v in views) or not _may_need(written):
+            continue
+        if any(n in needing for n in node.all_input_nodes if n is not written):
+            raise refused_at(node, "a write of a value with a gradient into a tensor that was detached, or made under no_grad()",
+                             "write it into a clone() of the tensor")
+        if views[-1] in needing and _is_read_after(views[-1], node):
+            raise refused_at(node, "a write through detach() into a tensor that needs a gradient, and is read later",
+                             "write x = x + (new - x).detach() instead, or write into a clone()")
+
+
+def _is_read_after(base, node):
+    """Whether a tensor, or a view of it that is not detached, is read after a node."""
+    todo, seen = [base], set()
+    while todo:
+        viewed = todo.pop()
+        for user in viewed.users:
+            if user is not node and user > node and not _is_detach(user):
+                return True
+            if user not in seen and user < node and not _is_detach(user) and _base(user) is base:
+                seen.add(user)
+                todo.append(user)
+    return False
 
 
 def _write_detach_in_branches(graph_module, cond, needing, train, is_off):
@@ -301,13 +337,20 @@ def _written(node):
 
 def _base(node):
     """What a view is a view of."""
+    return _views(node)[-1]
+
+
+def _views(node):
+    """A node, what it is a view of, and so on."""
     import torch
+    views = [node]
     while node.op == "call_function" and node.args and isinstance(node.args[0], torch.fx.Node):
         is_view = isinstance(node.target, torch._ops.OpOverload) and any(a.alias_info is not None for a in node.target._schema.arguments[:1])
         if not is_view and node.target is not operator.getitem:
             break
         node = node.args[0]
-    return node
+        views.append(node)
+    return views
 
 
 def _detach_region(graph, region, needing):
