@@ -377,7 +377,6 @@ class Counts(unittest.TestCase):
         weft.to_torch(store, Of(pair, "a"))
         self.assertEqual([int(n.num_batches_tracked) for n in (pair.a[1], pair.b[1])], [2, 5])
 
-
     def test_as_pytorch_counts(self):
         """A count that began, a teacher in evaluation mode, networks in both steps of a GAN and twice in one, micro-batches."""
         class Both(nn.Module):
@@ -446,6 +445,27 @@ class Judging(unittest.TestCase):
         self.assertEqual([len(list(torch_judge.own_runs(step, batches, attempt))) for attempt in range(4)], [3, 8, 8, 8])
 
 
+class Outer(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class Negated(torch.autograd.Function):
+    """A gradient that is not that of forward()."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -gradient
+
+
 class Regions(unittest.TestCase):
     """Checkpoints, autocast, and no_grad() within it: gradients as PyTorch's, and the names of scopes."""
 
@@ -461,7 +481,7 @@ class Regions(unittest.TestCase):
             for name, p in module.named_parameters():
                 path = name.replace(".", "/")
                 if p.grad is None:
-                    with self.assertRaisesRegex(weft.Error, "trains no parameter"):
+                    with self.assertRaisesRegex(weft.Error, "trains no parameter|has no value"):
                         s.gradient("g", path)
                 else:
                     torch.testing.assert_close(torch.from_numpy(s.gradient("g", path)), p.grad, rtol=rtol, atol=rtol * float(p.grad.abs().max()))
@@ -549,6 +569,197 @@ class Regions(unittest.TestCase):
         torch.manual_seed(4)
         self.gradients(Fn(step, a=nn.Linear(3, 4), b=nn.Linear(3, 4)), torch.randn(16, 3), rtol=0.02)
 
+    def no_grad_step(self, way):
+        """A step whose no_grad() region is written in one of the ways that PyTorch's own pass forgets."""
+        half = torch.autocast("cpu", torch.bfloat16)
+
+        def target(s, x):
+            with torch.no_grad():
+                return s.a(x)
+
+        def taken(s, x):
+            return s.a(x) * target(s, x)
+
+        def taken_half(s, x):
+            with half:
+                return (s.a(x) * target(s, x)).float()
+
+        def step(s, x):
+            if way == "within a branch":
+                y = torch.cond(s.flag, lambda x: taken(s, x), lambda x: s.a(x), (x,))
+            elif way == "within autocast in a branch":
+                y = torch.cond(s.flag, lambda x: taken_half(s, x), lambda x: s.a(x), (x,))
+            elif way == "around a branch":
+                with torch.no_grad():
+                    z = torch.cond(s.flag, lambda x: s.a(x), lambda x: s.b(x), (x,)) * s.b(x)
+                y = s.a(x) * z
+            else:
+                with torch.no_grad(), half:
+                    z = s.b(x)
+                    with torch.enable_grad():
+                        y = s.a(x)
+                    z = z + s.b(y)
+                y = y.float() * z.float()
+            return s.c(y).square().mean()
+        return step
+
+    def test_no_grad_and_branches_and_autocast(self):
+        for way in ("within a branch", "within autocast in a branch", "around a branch", "autocast with enable_grad() within"):
+            with self.subTest(way):
+                torch.manual_seed(6)
+                module = Fn(self.no_grad_step(way), a=nn.Linear(3, 4), b=nn.Linear(3, 4), c=nn.Linear(4, 2))
+                if "enable" in way:
+                    module.b = nn.Linear(4, 4)
+                    module.a = nn.Linear(4, 4)
+                module.register_buffer("flag", torch.tensor(True))
+                self.gradients(module, torch.randn(16, module.a.in_features), rtol=0.03 if "autocast" in way else 1e-5)
+
+    def test_a_write_under_no_grad(self):
+        """Into a buffer it has no gradient; into a view of a tensor with a gradient it is refused, but where nothing trains."""
+        def queue(s, x):
+            y = s.a(x)
+            with torch.no_grad():
+                s.queue[:, 1].copy_(y[:, 0])
+            return (s.queue * y).square().mean()
+
+        def scaled(s, x):
+            y = s.a(x)
+            with torch.no_grad():
+                y[:, 0].mul_(2)
+            return y.square().mean()
+
+        torch.manual_seed(7)
+        module, x = Fn(queue, a=nn.Linear(3, 4)), torch.randn(8, 3)
+        module.register_buffer("queue", torch.ones(8, 4))
+        model = weft.Model("m")
+        model.from_torch("g", module, (x,), minimize=weft.SGD(0.1))
+        with model.compile(manual=True).store().session() as s:
+            s.run("g", x=x)
+            made = s.gradient("g", "a/weight")
+        module.queue.fill_(1)
+        with torch.no_grad():
+            kept = module.queue.clone()
+            kept[:, 1] = module.a(x)[:, 0]
+        (kept * module.a(x)).square().mean().backward()
+        np.testing.assert_allclose(made, module.a.weight.grad, rtol=1e-5, atol=1e-6)
+        module = Fn(scaled, a=nn.Linear(3, 4))
+        with self.assertRaisesRegex(weft.Error, rf"^from_torch: aten.mul_.Tensor \(.*{HERE}:\d+\): a write under no_grad\(\).*write x = x \+ \(new - x\).detach\(\)"):
+            weft.Model("m").from_torch("g", module, (x,))
+        model = weft.Model("m")
+        model.from_torch("g", module, (x,), train=False)
+        with model.compile().store().session() as s:
+            np.testing.assert_allclose(s.run("g", x=x)["output"], module(x).detach().numpy(), rtol=1e-5)
+
+    def test_a_write_through_detach(self):
+        """Functional programs have no such writes: refused where a gradient would be lost."""
+        def into_target(s, x):
+            with torch.no_grad():
+                y = s.a(x)
+            y.add_(s.b(x))
+            return y.square().mean()
+
+        def below(s, x):
+            y = s.a(x)
+            y.detach().mul_(2)
+            return (y * s.b(x)).square().mean()
+
+        def of_a_copy(s, x):
+            y = s.a(x).detach()
+            y.mul_(2)
+            return (y * s.b(x)).square().mean()
+
+        torch.manual_seed(9)
+        parts, x = dict(a=nn.Linear(3, 4), b=nn.Linear(3, 4)), torch.randn(8, 3)
+        for forward, says in ((into_target, "a write of a value with a gradient into a tensor that was detached"), (below, r"a write through detach\(\)")):
+            with self.assertRaisesRegex(weft.Error, rf"^from_torch: aten.*_.Tensor \(.*{HERE}:\d+\): {says}"):
+                weft.Model("m").from_torch("g", Fn(forward, **parts), (x,))
+        self.gradients(Fn(of_a_copy, **parts), x)
+
+    def test_indices_under_no_grad_reach_no_parameter(self):
+        def forward(s, x):
+            with torch.no_grad():
+                best = s.a(x).max(1)
+            return (s.b(x) * best.values[:, None]).square().mean() + best.indices.float().mean()
+        torch.manual_seed(9)
+        self.gradients(Fn(forward, a=nn.Linear(3, 4), b=nn.Linear(3, 4)), torch.randn(8, 3))
+
+    def test_a_backward_of_the_program(self):
+        """It is refused where it trains; the way out that the refusal names has its gradient; where nothing trains forward() is all."""
+        torch.manual_seed(8)
+        fc, x = nn.Linear(3, 4), torch.randn(8, 3)
+        plain = Fn(lambda s, x: Negated.apply(s.fc(x)).square().mean(), fc=fc)
+        branch = Fn(lambda s, x: torch.cond(s.flag, lambda x: Negated.apply(s.fc(x)), lambda x: s.fc(x), (x,)), fc=fc)
+        branch.register_buffer("flag", torch.tensor(True))
+        for module, name in ((plain, "torch.autograd.Function Negated"), (branch, r"a torch.autograd.Function within torch.cond\(\)"), (Outer(plain), "Negated in inner")):
+            with self.assertRaisesRegex(weft.Error, rf"^from_torch: .*{name}.*{HERE}:\d+\): its own backward\(\) would be lost: .*x \+ \(y - x\).detach\(\), .*2 \* x.detach\(\) - x"):
+                weft.Model("m").from_torch("g", module, (x,))
+        model = weft.Model("m")
+        model.from_torch("g", plain, (x,), train=False)
+        with model.compile().store().session() as s:
+            self.assertAlmostEqual(float(s.run("g", x=x)["output"]), float(plain(x).detach()), places=5)
+
+        def within_no_grad(s, x):
+            with torch.no_grad():
+                y = Negated.apply(s.fc(x))
+            return (s.fc(x) * y).square().mean()
+        self.gradients(Fn(within_no_grad, fc=fc), x)
+        fc.zero_grad()
+        plain(x).backward()
+        wanted = fc.weight.grad.clone()
+        reversed_by_parts = Fn(lambda s, x: (lambda y: 2 * y.detach() - y)(s.fc(x)).square().mean(), fc=fc)
+        self.gradients(reversed_by_parts, x)
+        torch.testing.assert_close(fc.weight.grad, wanted)
+
+    def test_parameters_of_a_long_list(self):
+        """One optimizer for parameters that no short pattern covers."""
+        class Block(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.main, self.side = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def both(s, x):
+            for block in s.net:
+                x = block.main(x) + block.side(x)
+            return x.square().mean()
+
+        def side(s, x):
+            for block in s.net:
+                x = block.side(x)
+            return x.square().mean()
+
+        net, x, model = nn.ModuleList(Block() for _ in range(30)), torch.randn(2, 4), weft.Model("m")
+        for forward in (both, side):
+            model.from_torch(forward.__name__, Fn(forward, net=net), (x,), minimize=weft.SGD(0.1))
+        store = model.compile().store()
+        self.assertEqual(sorted(store.steps()), ["sgd:all", "sgd:side"])
+        with store.session() as s:
+            s.run("side", x=x)
+        self.assertEqual(store.steps()["sgd:side"], 1)
+
+    def test_pytorch_is_left_as_it_was(self):
+        import importlib
+        import threading
+        from torch.utils import checkpoint
+        passes = importlib.import_module("torch._export.passes.replace_set_grad_with_hop_pass")
+
+        def held():
+            return passes.replace_set_grad_with_hop_pass, vars(torch.autograd.Function)["apply"], "apply" in vars(checkpoint.CheckpointFunction), sys.stderr
+        before, failed = held(), []
+
+        def convert():
+            try:
+                for _ in range(3):
+                    weft.Model("m").from_torch("g", Loss(), (torch.randn(4, 3),))
+            except Exception as why:
+                failed.append(why)
+        threads = [threading.Thread(target=convert) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual((failed, held()), ([], before))
+        self.assertFalse(before[2])
+
 
 class Quiet(unittest.TestCase):
     """What torch.export says to PyTorch's developers stays out; what is said to the program's author comes."""
@@ -570,7 +781,7 @@ class Quiet(unittest.TestCase):
             old = nn.utils.weight_norm(nn.Linear(3, 3))
         for module, x in ((Fn(lambda s, x: x * 2 if x.sum() > 0 else x), torch.randn(4, 3)), (Fn(lambda s, x: x * int(x.sum())), torch.randn(4, 3)),
                           (Fn(lambda s, x: s.inner(x)[0], inner=nn.LSTM(3, 4)), torch.randn(5, 2, 3)), (Fn(lambda s, x: s.inner(x), inner=old), torch.randn(4, 3)),
-                          (Fn(lambda s, x: checkpoint(s.inner, x), inner=nn.Linear(3, 3)), torch.randn(4, 3)),
+                          (Fn(lambda s, x: checkpoint(s.inner, s.inner(x)), inner=nn.Linear(3, 3)), torch.randn(4, 3)),
                           (Fn(lambda s, x: s.inner(x), inner=nn.utils.spectral_norm(nn.Linear(3, 3))), torch.randn(4, 3))):
             self.assertEqual(self.said(module, x), [])
 
@@ -584,6 +795,18 @@ class Quiet(unittest.TestCase):
         self.assertIn("of the program", said)
         self.assertIn("printed", said)
         self.assertTrue(any("self.kept was assigned" in w for w in said), said)
+
+    def test_what_changes_a_training_is(self):
+        from torch.utils.checkpoint import checkpoint
+
+        def moving(s, x):
+            s.weight = s.weight * 0.9 + x.mean(0)
+            return x + s.weight
+        module = Fn(moving)
+        module.weight = torch.zeros(3)
+        self.assertTrue(any("self.weight was assigned" in w for w in self.said(module, torch.randn(4, 3))))
+        first = Fn(lambda s, x: checkpoint(s.inner, x, use_reentrant=True), inner=nn.Linear(3, 3))
+        self.assertTrue(any("None of the inputs have requires_grad" in w for w in self.said(first, torch.randn(4, 3))))
 
 
 class Refused(unittest.TestCase):
@@ -618,9 +841,29 @@ class Refused(unittest.TestCase):
         said = self.refused(lambda x: x * 2 if x.sum() > 0 else x, torch.randn(4, 4))
         self.assertIn("a static graph needs shapes that follow from shapes", said)
 
+    def test_a_batch_that_became_a_number(self):
+        with self.assertRaisesRegex(weft.Error, r"makes the batch of the examples a number.*write x\.shape\[0\] or -1, or leave `dynamic` out"):
+            weft.Model("m").from_torch("g", Outer(nn.Unflatten(0, (8, 1))), (torch.randn(8, 3),), dynamic={"x": {0: "batch"}})
+
     def test_a_cond_by_numbers(self):
         said = self.refused(lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x.sin(), (x,)), torch.randn(4, 4))
         self.assertRegex(said, rf"cond in inner \(.*{HERE}:\d+\): its condition is computed when the graph runs: compute both branches, and take one")
+
+    def test_a_cond_that_writes(self):
+        module = Fn(lambda s, x: torch.cond(s.flag, lambda x: s.bn(x), lambda x: x * 2, (x,)), bn=nn.BatchNorm1d(4))
+        module.register_buffer("flag", torch.tensor(True))
+        with self.assertRaisesRegex(weft.Error, rf"Encountered input mutation .*Explanation: .*\(.*{HERE}:\d+\)"):
+            weft.Model("m").from_torch("g", module, (torch.randn(6, 4),))
+
+    def test_a_cond_by_the_batch(self):
+        module, dynamic = Fn(lambda s, x: torch.cond(x.shape[0] > 4, lambda x: x * 2, lambda x: x.sin(), (x,))), {"x": {0: "batch"}}
+        with self.assertRaisesRegex(weft.Error, rf"cond \(.*{HERE}:\d+\): its condition .* > 4 depends on the batch"):
+            weft.Model("m").from_torch("g", module, (torch.randn(6, 4),), dynamic=dynamic)
+        model, x = weft.Model("m"), torch.randn(6, 4)
+        model.from_torch("g", module, (x,))
+        with model.compile().store().session() as s:
+            np.testing.assert_allclose(s.run("g", x=x)["output"], x.numpy() * 2)
+
     def test_a_graph_that_failed_is_not_finished(self):
         model = weft.Model("m")
         for says in ("no such op", "a call that failed has left the graph g unfinished"):

@@ -16,6 +16,7 @@ from . import _build, torch_images, torch_index, torch_norms, torch_ops, torch_p
 from ._build import BATCH
 from ._lib import Error, text
 from .model import Model
+from .optim import Optimizer
 from .torch_export import export
 from .torch_ops import name_of_dtype
 
@@ -149,6 +150,7 @@ def of_program(model, name, program, module=None, *, train=True, dynamic=None, m
     return graph
 
 
+LONGEST = 150  # of a pattern from which an optimizer has its name, which may have 200 characters
 OF_NORMS = {"running_mean": ("zeros",), "running_var": ("ones",)}
 
 
@@ -387,6 +389,9 @@ class _Builder:
         """The branch of torch.cond() that is taken: its condition must be known while the graph is built."""
         condition, when_true, when_false, operands = call.node.args
         known = self.argument(condition)
+        if getattr(getattr(getattr(known, "node", None), "expr", None), "free_symbols", None):
+            raise call.refused(f"its condition {known.node.expr} depends on the batch, which may be another in each compile", "a fixed batch (no dynamic=), "
+                               "or compute both branches, and take one by torch.where()")
         if isinstance(known, torch_ops.Value):
             raise call.refused("its condition is computed when the graph runs", "compute both branches, and take one by torch.where()")
         inner = _attribute(call.node.graph.owning_module, (when_true if bool(known) else when_false).target)
@@ -457,8 +462,12 @@ class _Builder:
         if chosen is None:
             raise Error("name", f"from_torch: no output {loss} to minimize: there are {', '.join(made)}" if loss else
                         "from_torch: no output is one number, which minimize needs: let the module return its loss")
-        for pattern, optimizer in (minimize.items() if isinstance(minimize, dict) else [(self._reached(made, chosen), minimize)]):
-            self.model.minimize(chosen, pattern, optimizer)
+        if isinstance(minimize, dict):
+            for pattern, optimizer in minimize.items():
+                self.model.minimize(chosen, pattern, optimizer)
+        else:
+            pattern = self._reached(made, chosen)
+            self.model.minimize(chosen, pattern, _named_after(self.graph.name, pattern, minimize))
 
     def _reached(self, made, loss):
         """A pattern of the parameters that have a gradient of the loss; None: all of the model's."""
@@ -487,13 +496,26 @@ def _reached_from(node, env, comes_from):
     found, seen, todo = set(), set(), [node]
     while todo:
         node = todo.pop()
-        if node in seen or str(node.target) == "aten.detach.default":
+        if node in seen or str(node.target) == "aten.detach.default" or _is_of_whole_numbers(node):
             continue
         seen.add(node)
         if isinstance(env.get(node), _Stored):
             found.add(env[node].name)
         todo += comes_from.get(node) or node.all_input_nodes
     return found
+
+
+def _is_of_whole_numbers(node):
+    value = node.meta.get("val")
+    return hasattr(value, "dtype") and not value.dtype.is_floating_point
+
+
+def _named_after(graph, pattern, optimizer):
+    """The optimizer of a list of parameters that the user did not write: named after the graph where the list is too long to be its name."""
+    if pattern is None or len(pattern) <= LONGEST or not isinstance(optimizer, (str, Optimizer)):
+        return optimizer
+    fields = {"type": optimizer} if isinstance(optimizer, str) else optimizer.fields
+    return optimizer if fields.get("name") else Optimizer(**{**fields, "name": f"{fields['type']}:{graph}"})
 
 
 def _cover(paths, all_paths):

@@ -1,11 +1,17 @@
 """What torch.export gives of a module: its program, with the regions of no_grad() and autocast kept, and without its messages to
 PyTorch's developers."""
 import contextlib
+import operator
 import os
 import re
 import sys
+import threading
+import traceback
 
 from ._lib import Error
+from .torch_ops import refused_at
+
+EXPORTING = threading.RLock()  # export() replaces functions of PyTorch: in one thread at a time
 
 
 def export(module, args=(), kwargs=None, *, train=True, dynamic=None):
@@ -16,15 +22,23 @@ def export(module, args=(), kwargs=None, *, train=True, dynamic=None):
     if not isinstance(module, torch.nn.Module):
         raise Error("argument", f"from_torch: a {type(module).__name__} is no torch.nn.Module: a module whose forward() calls it is needed")
     shapes = _dynamic_shapes(module, args, kwargs, dynamic)
+    with EXPORTING:
+        return _exported(module, tuple(args), kwargs, bool(train), shapes)
+
+
+def _exported(module, args, kwargs, train, shapes):
+    import torch
     modes = {part: part.training for part in module.modules()}
     _looked_over(module, train)
-    if module.training != bool(train):
-        module.train(bool(train))
+    if module.training != train:
+        module.train(train)
     try:
-        with _quiet(), _whole_checkpoints(), _no_grad_within_autocast():
-            program = torch.export.export(module, tuple(args), kwargs, dynamic_shapes=shapes, strict=False)
-            _keep_no_grad(program.graph_module)
+        with _quiet(module), _whole_checkpoints(train), _own_backward_refused(module, train), _no_grad_as_detach(module, train):
+            program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
+            _keep_autocast(program.graph_module)
             return program.run_decompositions({})
+    except Error:
+        raise
     except Exception as why:
         raise Error("unsupported", _export_failed(why) + _way_out(why, shapes)) from why
     finally:
@@ -40,7 +54,7 @@ def _looked_over(module, train):
     moded = [part for part in inner if isinstance(part, (torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd))]
     if train and moded and not any(part.training for part in inner):
         warnings.warn("from_torch: the modules within are in eval mode: their dropout and batch norms do nothing in this training graph; "
-                      "call train() on them where that is not meant", stacklevel=4)
+                      "call train() on them where that is not meant", stacklevel=5)
     wide = next((n for n, p in module.named_parameters() if p.dtype == torch.float64), None)
     if wide:
         raise Error("type", f"from_torch: the parameter {wide} is float64, and parameters are f32: call module.float()")
@@ -73,13 +87,26 @@ def _export_failed(why):
     lines = [line.strip() for line in str(why).splitlines() if line.strip()]
     first = lines[0] if lines else type(why).__name__
     place = next((line for line in reversed(lines) if line.startswith("File ") and "/torch/" not in line), "")
-    told = f"from_torch: torch.export: {type(why).__name__}: {first[:300]}"
+    frames = [] if place else [f for f, _ in traceback.walk_tb(why.__traceback__) if _is_of_program(f)]
+    place = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else place
+    if first.endswith(":"):  # the reason is in the lines that follow
+        first = " ".join([first, *lines[1:2], *[line for line in lines[2:] if line.startswith("Explanation:")][:1]])
+    told = f"from_torch: torch.export: {type(why).__name__}: {first[:400]}"
     told += "".join(f" {line[:200]}" for line in lines[1:6] if line.startswith(("- ", "Not all values", "The following", "You marked", "Specializations")))
     if place:
         told += f" ({place})"
+    if "Constraints violated" in first and "batch" in first:
+        return told + (": the program makes the batch of the examples a number, as view(8, -1), len(x), chunk() and x[:n // 2] do: write x.shape[0] or -1, "
+                       "or leave `dynamic` out, which fixes the batch")
     if "data-dependent" in str(why) or "GuardOnDataDependent" in type(why).__name__ or "unbacked" in str(why):
         told += ": a shape or branch depends on numbers; a static graph needs shapes that follow from shapes (masks and where() instead of indices)"
     return told
+
+
+def _is_of_program(frame):
+    """Whether a frame runs neither PyTorch's code nor Weft's, nor code that was made while tracing."""
+    file = frame.f_code.co_filename
+    return TORCH not in file and not file.startswith("<") and os.path.dirname(file) != os.path.dirname(__file__)
 
 
 def _way_out(why, shapes):
@@ -96,62 +123,15 @@ def _way_out(why, shapes):
     return ""
 
 
-def _keep_no_grad(graph_module):
-    """Writes the regions of torch.no_grad() into the graph with detach(): run_decompositions() would forget that they have no gradient."""
+def _keep_autocast(graph_module):
+    """Makes the regions of autocast run node by node, in branches of torch.cond() too."""
     import torch
-    graph = graph_module.graph
-    for node in list(graph.nodes):
-        if node.op == "call_function" and str(node.target) == "wrap_with_set_grad_enabled":
-            _inline(graph_module, node, node.args[1], node.args[2:], detach=node.args[0] is False)
-    for node in graph.nodes:
-        if node.op == "call_function" and str(node.target) == "wrap_with_autocast":
-            inner = getattr(graph_module, node.args[4].target)
-            if isinstance(inner, torch.fx.GraphModule):
-                _keep_no_grad(inner)
-                setattr(graph_module, node.args[4].target, _interpreted(inner))
-    graph.lint()
-    graph_module.recompile()
-
-
-def _inline(graph_module, node, getter, arguments, detach):
-    import torch
-    inner = getattr(graph_module, getter.target)
-    _keep_no_grad(inner)
-    graph, env = graph_module.graph, {}
-    places = [n for n in inner.graph.nodes if n.op == "placeholder"]
-    writes = detach and any(_writes_float(n, lambda w: w.op == "placeholder") for n in inner.graph.nodes)
-
-    def detached(value):
-        return _detached(graph, value) if detach else value
-
-    with graph.inserting_before(node):
-        for place, argument in zip(places, arguments):
-            env[place] = detached(argument) if writes else argument
-        for n in inner.graph.nodes:
-            if n.op == "output":
-                results = [torch.fx.map_arg(r, lambda x: env[x]) for r in n.args[0]]
-            elif n.op == "get_attr":
-                name = f"{getter.target}_{n.target.replace('.', '_')}"
-                setattr(graph_module, name, getattr(inner, n.target))
-                env[n] = graph.get_attr(name)
-                env[n].meta = dict(n.meta)
-            elif n.op != "placeholder":
-                env[n] = graph.node_copy(n, lambda x: env[x])
-        results = [r if writes else detached(r) for r in results]
-    for user in list(node.users):
-        user.replace_all_uses_with(results[user.args[1]])
-        graph.erase_node(user)
-    graph.erase_node(node)
-
-
-def _writes_float(node, is_outside):
-    """Whether a node of a no_grad() region writes into a float tensor that comes from outside of the region."""
-    import torch
-    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
-        return False
-    written = [node.args[i] if i < len(node.args) else node.kwargs.get(a.name)
-               for i, a in enumerate(node.target._schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
-    return any(isinstance(w, torch.fx.Node) and is_outside(w) and w.meta["val"].is_floating_point() for w in written)
+    for node in list(graph_module.graph.nodes):
+        inner = getattr(graph_module, node.target, None) if node.op == "get_attr" else None
+        if isinstance(inner, torch.fx.GraphModule):
+            _keep_autocast(inner)
+            if any(str(user.target) == "wrap_with_autocast" for user in node.users):
+                setattr(graph_module, node.target, _interpreted(inner))
 
 
 def _interpreted(inner):
@@ -173,71 +153,224 @@ def _interpreted(inner):
 @contextlib.contextmanager
 def _replaced(owner, name, function):
     """Within it, owner.name is function(what it was)."""
-    before = getattr(owner, name, None)
-    if before is None:  # another version of PyTorch
+    if not hasattr(owner, name):  # another version of PyTorch
         yield
         return
+    is_own, before = name in vars(owner), vars(owner).get(name, getattr(owner, name))
     setattr(owner, name, function(before))
     try:
         yield
     finally:
-        setattr(owner, name, before)
+        if is_own:
+            setattr(owner, name, before)
+        else:
+            delattr(owner, name)
 
 
-def _whole_checkpoints():
+def _whole_checkpoints(train):
     """torch.utils.checkpoint(..., use_reentrant=True) runs its function under no_grad(), which would end the gradient: here it is a call."""
     import torch
-    return _replaced(torch.utils.checkpoint.CheckpointFunction, "apply", lambda before: staticmethod(lambda function, preserve, *args: function(*args)))
+    from torch.utils import checkpoint
+    inherited, thread = checkpoint.CheckpointFunction.apply, threading.get_ident()
+
+    def apply(function, preserve, *args):
+        if threading.get_ident() != thread:
+            return inherited(function, preserve, *args)
+        if train and torch.is_grad_enabled():
+            checkpoint.check_backward_validity(args)  # warns where PyTorch gives the function's parameters no gradient
+        return function(*args)
+    return _replaced(checkpoint.CheckpointFunction, "apply", lambda before: staticmethod(apply))
 
 
-def _no_grad_within_autocast():
-    """PyTorch 2.15's pass for no_grad() forgets a region that is within one of autocast."""
+def _own_backward_refused(module, train):
+    """torch.export keeps the forward() of a torch.autograd.Function and forgets its backward(): where that trains, it is refused."""
+    import torch
+    thread = threading.get_ident()
+
+    def checked(before):
+        def apply(function, *args, **kwargs):
+            if train and threading.get_ident() == thread and torch.is_grad_enabled() and _has_own_backward(function):
+                raise _function_refused(module, function)
+            return before.__get__(None, function)(*args, **kwargs)
+        return classmethod(apply)
+    return _replaced(torch.autograd.Function, "apply", checked)
+
+
+def _has_own_backward(function):
+    """Whether the program, and not PyTorch, says what the gradient of a torch.autograd.Function is."""
+    if function.__name__ == "ApplyTemplate":  # one of the program, within torch.cond()
+        return True
+    of = next((c.__module__ for c in function.__mro__ if "backward" in vars(c) or "vjp" in vars(c)), "")
+    return not of.startswith("torch.") or of.startswith(("torch.ao.", "torch.autograd.function"))
+
+
+def _function_refused(module, function):
+    import torch
+    frames = [f for f, _ in traceback.walk_stack(sys._getframe(2)) if _is_of_program(f)]
+    parts = {id(part): name for name, part in module.named_modules()}
+    path = next((parts[id(v)] for f in frames for v in f.f_locals.values() if isinstance(v, torch.nn.Module) and id(v) in parts), "")
+    name = "a torch.autograd.Function within torch.cond()" if function.__name__ == "ApplyTemplate" else f"torch.autograd.Function {function.__name__}"
+    where = (f" in {path}" if path else "") + (f" ({frames[0].f_code.co_filename}:{frames[0].f_lineno})" if frames else "")
+    return Error("unsupported", f"from_torch: {name}{where}: its own backward() would be lost: write a straight-through estimator y of x as x + (y - x).detach(), "
+                 "a reversed gradient as 2 * x.detach() - x, others so that autograd derives them; in a graph of train=False it may stay")
+
+
+def _no_grad_as_detach(module, train):
+    """PyTorch 2.15's pass for no_grad() forgets regions that hold torch.cond() or are within autocast, and run_decompositions() all of them:
+    detach() stands for them before."""
     import importlib
+    frozen = {name for name, p in module.named_parameters(remove_duplicate=False) if not p.requires_grad}
 
-    def kept_first(before):
+    def written_first(before):
         def replace(graph_module, signature):
-            _detach_within_autocast(graph_module)
+            if signature is not None:  # the whole program
+                trained = {s.arg.name for s in signature.input_specs if s.kind.name == "PARAMETER" and s.target not in frozen}
+                _write_detach(graph_module, {n for n in graph_module.graph.nodes if n.op == "placeholder" and n.name in trained}, train)
+                for node, spec in zip(graph_module.graph.output_node().args[0], signature.output_specs):
+                    if hasattr(node, "name"):
+                        spec.arg.name = node.name
             return before(graph_module, signature)
         return replace
-    try:
-        passes = importlib.import_module("torch._export.passes.replace_set_grad_with_hop_pass")
-    except ImportError:
-        return contextlib.nullcontext()
-    return _replaced(passes, "replace_set_grad_with_hop_pass", kept_first)
+    passes = importlib.import_module("torch._export.passes.replace_set_grad_with_hop_pass")
+    return _replaced(passes, "replace_set_grad_with_hop_pass", written_first)
 
 
-def _detach_within_autocast(graph_module):
-    """Writes no_grad() within autocast into the graph with detach(), as _keep_no_grad() does elsewhere."""
-    depth, mode, at_entry, regions = 0, True, True, []
-    for node in list(graph_module.graph.nodes):
-        name = getattr(node.target, "__name__", "") if node.op == "call_function" else ""
-        if name == "_enter_autocast":
-            at_entry = at_entry if depth else mode
-            depth += 1
-        elif name == "_exit_autocast":
-            depth -= 1
-        elif name == "_set_grad_enabled":
+def _write_detach(graph_module, needing, train):
+    """Writes no_grad() in a graph, and in the branches of its torch.cond(), as detach(). `needing`: nodes that need a gradient."""
+    graph, off, regions, mode = graph_module.graph, set(), [], True
+    for node in list(graph.nodes):
+        if _sets_mode(node):
             mode = bool(node.args[0])
-            if depth:
-                if not mode and at_entry:
-                    regions.append([])
-                graph_module.graph.erase_node(node)
-        elif depth and at_entry and not mode:
-            regions[-1].append(node)
+            regions += [] if mode else [[]]
+            graph.erase_node(node)
+        elif node.op == "call_function":
+            part_of = node.args[0] if node.target is operator.getitem else None
+            is_off = part_of in off if part_of is not None else not mode
+            if str(node.target) == "cond":
+                _write_detach_in_branches(graph_module, node, needing, train, is_off)
+            if is_off:
+                off.add(node)
+                next((r for r in regions if part_of in r), regions[-1]).append(node)
+            elif not _is_detach(node) and any(n in needing for n in node.all_input_nodes):
+                if train:
+                    _check_write(node, off, needing)
+                needing |= {n for n in (node, *map(_base, _written(node))) if _may_need(n)}
+            elif train:
+                _check_write(node, off, needing)
     for region in regions:
-        _detach_region(graph_module.graph, region)
+        _detach_region(graph, region, needing if train else ())
+    graph_module.recompile()
 
 
-def _detach_region(graph, region):
+def _is_detach(node):
+    return str(node.target).startswith("aten.detach")
+
+
+def _check_write(node, off, needing):
+    """Refuses a write through detach() where run_decompositions() would cut a gradient that PyTorch has."""
+    for written in _written(node):
+        views = _views(written)
+        if not any(_is_detach(v) or v in off for v in views) or not _may_need(written):
+            continue
+        if any(n in needing for n in node.all_input_nodes if n is not written):
+            raise refused_at(node, "a write of a value with a gradient into a tensor that was detached, or made under no_grad()",
+                             "write it into a clone() of the tensor")
+        if views[-1] in needing and _is_read_after(views[-1], node):
+            raise refused_at(node, "a write through detach() into a tensor that needs a gradient, and is read later",
+                             "write x = x + (new - x).detach() instead, or write into a clone()")
+
+
+def _is_read_after(base, node):
+    """Whether a tensor, or a view of it that is not detached, is read after a node."""
+    todo, seen = [base], set()
+    while todo:
+        viewed = todo.pop()
+        for user in viewed.users:
+            if user is not node and user > node and not _is_detach(user):
+                return True
+            if user not in seen and user < node and not _is_detach(user) and _base(user) is base:
+                seen.add(user)
+                todo.append(user)
+    return False
+
+
+def _write_detach_in_branches(graph_module, cond, needing, train, is_off):
+    for branch in cond.args[1:3]:
+        inner = getattr(graph_module, branch.target)
+        if is_off:
+            _erase_modes(inner, cond)
+            continue
+        places = [n for n in inner.graph.nodes if n.op == "placeholder"]
+        _write_detach(inner, {place for place, operand in zip(places, cond.args[3]) if operand in needing}, train)
+
+
+def _erase_modes(graph_module, cond):
+    """A branch within no_grad() has no gradient anywhere."""
+    for node in list(graph_module.graph.nodes):
+        if _sets_mode(node):
+            if node.args[0]:
+                raise refused_at(cond, "enable_grad() in a branch, within no_grad()", "end no_grad() before torch.cond()")
+            graph_module.graph.erase_node(node)
+        elif str(node.target) == "cond":
+            for branch in node.args[1:3]:
+                _erase_modes(getattr(graph_module, branch.target), cond)
+    graph_module.recompile()
+
+
+def _sets_mode(node):
+    return node.op == "call_function" and getattr(node.target, "__name__", "") == "_set_grad_enabled"
+
+
+def _may_need(node):
+    """Whether a node may need a gradient: numbers that are no floats do not."""
+    import torch
+    value = node.meta.get("val")
+    return not isinstance(value, torch.Tensor) or value.is_floating_point()
+
+
+def _written(node):
+    """The nodes that a node writes into."""
+    import torch
+    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
+        return []
+    written = [node.args[i] if i < len(node.args) else node.kwargs.get(a.name)
+               for i, a in enumerate(node.target._schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+    return [w for w in written if isinstance(w, torch.fx.Node)]
+
+
+def _base(node):
+    """What a view is a view of."""
+    return _views(node)[-1]
+
+
+def _views(node):
+    """A node, what it is a view of, and so on."""
+    import torch
+    views = [node]
+    while node.op == "call_function" and node.args and isinstance(node.args[0], torch.fx.Node):
+        is_view = isinstance(node.target, torch._ops.OpOverload) and any(a.alias_info is not None for a in node.target._schema.arguments[:1])
+        if not is_view and node.target is not operator.getitem:
+            break
+        node = node.args[0]
+        views.append(node)
+    return views
+
+
+def _detach_region(graph, region, needing):
+    """Detaches what leaves a region; where it writes into a tensor from outside, what enters it."""
     inside = set(region)
-    writes = any(_writes_float(n, lambda w: w not in inside) for n in region)
+    writes = [(node, base) for node in region for base in map(_base, _written(node)) if base not in inside and _may_need(base)]
+    for node, base in writes:
+        if base in needing:
+            raise refused_at(node, "a write under no_grad() into a tensor that needs a gradient",
+                             "write x = x + (new - x).detach() instead, through which the gradient passes as in PyTorch")
     for node in region:
         if writes:
             with graph.inserting_before(node):
-                node.args = _mapped(node.args, lambda a: a if a in inside else _detached(graph, a))
+                node.args, node.kwargs = _mapped((node.args, node.kwargs), lambda a: a if a in inside else _detached(graph, a, node))
         elif any(u not in inside for u in node.users):
             with graph.inserting_after(node):
-                detached = _detached(graph, node)
+                detached = _detached(graph, node, node)
             if detached is not node:
                 node.replace_all_uses_with(detached, delete_user_cb=lambda user: user not in inside and user is not detached)
 
@@ -247,20 +380,21 @@ def _mapped(args, function):
     return torch.fx.map_arg(args, function)
 
 
-def _detached(graph, node):
-    """The node through which no gradient flows; the node itself where it is no tensor of floating point."""
+def _detached(graph, node, place):
+    """The node through which no gradient flows, in the module and line of `place`; the node itself where it is no tensor of floating point."""
     import torch
     if not isinstance(node, torch.fx.Node) or not isinstance(node.meta.get("val"), torch.Tensor) or not node.meta["val"].is_floating_point():
         return node
     made = graph.call_function(torch.ops.aten.detach.default, (node,))
-    made.meta = {k: v for k, v in node.meta.items() if k in ("val", "nn_module_stack", "stack_trace")}
+    made.meta = {"val": node.meta["val"], **{k: v for k, v in place.meta.items() if k in ("nn_module_stack", "stack_trace")}}
     return made
 
 
 # ---- what it says ----
 
-# Warnings about PyTorch's own ways of tracing, which change nothing here.
-NOISE = re.compile(r"None of the inputs have requires_grad|use_reentrant parameter|TreeSpec|torch\.export")
+# Warnings about PyTorch's own ways of tracing, which change nothing here. Where the inputs of a reentrant checkpoint need no
+# gradient, PyTorch's training is another than Weft's: its warning is heard.
+NOISE = re.compile(r"use_reentrant parameter|TreeSpec|torch\.export")
 MADE = re.compile(r"\._flat_weights\[\d+\]$|\.(weight|bias)$")  # attributes that LSTMs, weight_norm and spectral_norm set anew in each call
 TORCH = os.sep + "torch" + os.sep
 
@@ -279,16 +413,24 @@ class _Stderr:
         return getattr(self.stream, name)
 
 
-def _is_noise(warning):
+def _is_noise(warning, module):
     said = str(warning.message)
     if " assigned during export" in said:
-        return all(MADE.search(name) for name in re.findall(r"self\.[\w.\[\]]+", said.partition(" assigned")[0]))
+        names = re.findall(r"self\.[\w.\[\]]+", said.partition(" assigned")[0])
+        return bool(names) and all(MADE.search(name) and _is_made_by_torch(module, MADE.sub("", name)) for name in names)
     inside = TORCH in warning.filename and issubclass(warning.category, (DeprecationWarning, FutureWarning))
     return inside or bool(NOISE.search(said))
 
 
+def _is_made_by_torch(module, path):
+    """Whether PyTorch, and not the program's forward(), sets the weights of a part ("self.inner") anew in each call."""
+    import torch
+    part = dict(module.named_modules()).get(path.removeprefix("self").removeprefix("."))
+    return isinstance(part, torch.nn.RNNBase) or part is not None and any(type(h).__module__.startswith("torch.nn.utils.") for h in part._forward_pre_hooks.values())
+
+
 @contextlib.contextmanager
-def _quiet():
+def _quiet(module):
     """Keeps to itself what PyTorch says to its developers; warnings of the program, and of PyTorch about the program, come when it ends."""
     import logging
     import warnings
@@ -309,5 +451,5 @@ def _quiet():
         for logger in loggers:
             logger.removeFilter(from_errors_on)
         for w in caught:
-            if not _is_noise(w):
+            if not _is_noise(w, module):
                 warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)

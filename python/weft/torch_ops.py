@@ -8,6 +8,8 @@ decomposed by PyTorch's own rules, and its parts are looked up here.
 """
 import functools
 
+import types
+
 from . import _ops
 from ._build import BATCH
 from ._lib import DTYPES, Error
@@ -217,6 +219,11 @@ class Call:
         made = Error(why.status, f"{where}: {why}")
         made.is_placed = True
         return made
+
+
+def refused_at(node, why, help):
+    """The error of a node for which nothing is built."""
+    return Call(types.SimpleNamespace(graph=None), node).refused(why, help)
 
 
 # What would help where an op has no counterpart.
