@@ -20,7 +20,7 @@ int64_t axis_length(const weft_value *x, int axis);
 /* A new axis at `at`, and without that axis. */
 void lengths_insert(lengths *l, int at, int64_t length);
 void lengths_remove(lengths *l, int at);
-/* Axes first <= i < past as one, which is a new one of length 1 where there are none. */
+/* Merges axes first <= i < past into one; an empty range inserts an axis of length 1. */
 void lengths_merge(lengths *l, int first, int past);
 /* Axis i as [its length / n, n]. */
 void lengths_cut(lengths *l, int axis, int64_t n);

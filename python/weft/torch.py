@@ -389,8 +389,9 @@ class _Builder:
         """The branch of torch.cond() that is taken: its condition must be known while the graph is built."""
         condition, when_true, when_false, operands = call.node.args
         known = self.argument(condition)
-        if getattr(getattr(getattr(known, "node", None), "expr", None), "free_symbols", None):
-            raise call.refused(f"its condition {known.node.expr} depends on the batch, which may be another in each compile", "a fixed batch (no dynamic=), "
+        formula = torch_ops.formula_of(known)
+        if formula is not None and formula.free_symbols:
+            raise call.refused(f"its condition {formula} depends on the batch, which may be another in each compile", "a fixed batch (no dynamic=), "
                                "or compute both branches, and take one by torch.where()")
         if isinstance(known, torch_ops.Value):
             raise call.refused("its condition is computed when the graph runs", "compute both branches, and take one by torch.where()")

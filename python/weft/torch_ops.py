@@ -57,6 +57,11 @@ OF_BATCH = {"Add": _ops.add, "Mul": _ops.mul, "Pow": _ops.pow, "PowByNatural": _
             "OpaqueUnaryFn_sqrt": _ops.sqrt, "OpaqueUnaryFn_log": _ops.log, "OpaqueUnaryFn_exp": _ops.exp}
 
 
+def formula_of(x):
+    """The formula (SymPy) of a number that torch.export leaves open, as it follows from the batch; None: x is no such number."""
+    return getattr(getattr(x, "node", None), "expr", None)
+
+
 class Call:
     """A node of a program that becomes calls of builders."""
 
@@ -144,8 +149,8 @@ class Call:
             return cast(x, dtype) if dtype else x
         if isinstance(x, (int, float, bool)):
             return self.constant(dtype or self.dtype, shape, x)
-        if hasattr(x, "node") and hasattr(x.node, "expr"):
-            return cast(self.of_batch(x.node.expr), dtype or self.dtype)
+        if formula_of(x) is not None:
+            return cast(self.of_batch(formula_of(x)), dtype or self.dtype)
         return self.value(as_value(self.builder, x), dtype)
 
     def of_batch(self, expression):

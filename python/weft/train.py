@@ -247,6 +247,11 @@ def _of(function, *arguments):
     return make_it
 
 
+def _file_hook(name, path, every):
+    """weft_hook_NAME(path, every): a hook that writes a file or folder every so many iterations."""
+    return Builtin(name, _of(getattr(lib, "weft_hook_" + name), str(path), _count(f"hooks.{name}: every", every)))
+
+
 def _of_options(function, name, options):
     def make_it(keep):
         return function(structure(name, options, keep))
@@ -262,19 +267,19 @@ class hooks:
 
     @staticmethod
     def json(path, every=None):
-        return Builtin("json", _of(lib.weft_hook_json, str(path), _count("hooks.json: every", every)))
+        return _file_hook("json", path, every)
 
     @staticmethod
     def csv(path, every=None):
-        return Builtin("csv", _of(lib.weft_hook_csv, str(path), _count("hooks.csv: every", every)))
+        return _file_hook("csv", path, every)
 
     @staticmethod
     def tensorboard(folder, every=None):
-        return Builtin("tensorboard", _of(lib.weft_hook_tensorboard, str(folder), _count("hooks.tensorboard: every", every)))
+        return _file_hook("tensorboard", folder, every)
 
     @staticmethod
     def curves(path, every=None):
-        return Builtin("curves", _of(lib.weft_hook_curves, str(path), _count("hooks.curves: every", every)))
+        return _file_hook("curves", path, every)
 
     @staticmethod
     def samples(path, data=(), **options):
