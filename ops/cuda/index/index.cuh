@@ -7,6 +7,8 @@
 #include "ops/cuda/kit/sort.cuh"
 #include "ops/cuda/kit/vectors.cuh"
 
+#include <type_traits>
+
 enum { THREADS = 256 };
 /* What an index along an axis moves in: x, the result, src, ids, and the place along the indexed axis. */
 enum { X, Y, SRC, IDS, PLACE, SIDES };
@@ -147,27 +149,12 @@ template <class T, class HOW> struct join_float {
     using sum = double;
     static constexpr bool joins = true;
     __device__ static sum from(T x) {
-        return static_cast<double>(to_float(x));
+        if constexpr (std::is_same<T, double>::value) return x;
+        else return static_cast<double>(to_float(x));
     }
     __device__ static T to(sum x) {
-        return from_float<T>(static_cast<float>(x));
-    }
-    __device__ static sum join(sum a, sum b) {
-        return HOW::join(a, b);
-    }
-    __device__ static sum neutral() {
-        return HOW::template neutral<sum>();
-    }
-};
-template <class HOW> struct join_float<double, HOW> {
-    using type = double;
-    using sum = double;
-    static constexpr bool joins = true;
-    __device__ static sum from(double x) {
-        return x;
-    }
-    __device__ static double to(sum x) {
-        return x;
+        if constexpr (std::is_same<T, double>::value) return x;
+        else return from_float<T>(static_cast<float>(x));
     }
     __device__ static sum join(sum a, sum b) {
         return HOW::join(a, b);
