@@ -75,7 +75,19 @@ tell() {
     ((${#slow[@]} == 0)) || echo "left out with reference kernels: suites that train whole models by graphtool or for long"
 }
 
+# The two builds, and the files that tests write. A disk that fills makes every suite fail, each by an error of its own.
+NEEDED_GB=8
+check_room() {
+    local built free
+    built=$(du -sk build | cut -f1)
+    free=$(df -k --output=avail build | tail -1)
+    ((built + free >= NEEDED_GB * 1000 * 1000)) && return
+    echo "test.sh: $PWD/build has $((free / 1000)) MB of free disk; builds and tests take $NEEDED_GB GB in all: make room" >&2
+    exit 1
+}
+
 mkdir -p build
+check_room
 rm -f build/{release,asan}/Testing/Temporary/LastTest.log build/unreached.txt
 export WEFT_TEST_QUICK=1
 part setup tools/scripts/setup.sh || exit 1
