@@ -49,6 +49,7 @@ SUITES = {  # by the beginning of a file's name; the first that fits
 ALL = sorted({suite for suites in SUITES.values() for suite in suites})
 WHERE = {"test_cuda_ops": "tests/cuda_host/test_cuda_ops"}
 HANGS = " (hangs)"
+DOES_NOT_COMPILE, CHANGES_NOTHING = "skipped: does not compile", "skipped: changes nothing"
 LIMITS = {True: 300, False: 1800}  # seconds of a suite, on some ops and on all; longer: it hangs, which is counted apart
 
 
@@ -131,19 +132,35 @@ def objects(build):
     return made.hexdigest()
 
 
-def failing(build, suites, ops=()):
-    """The first suite that fails, or None."""
+def run_fails(build, suite, ops=()):
+    """Whether a suite fails: its name, with HANGS where it had not ended; else None."""
     env = {**os.environ, "OMP_WAIT_POLICY": "passive", **({"WEFT_TEST_OPS": ",".join(ops)} if ops else {})}
     for name in ("WEFT_TEST_CASES", "WEFT_TEST_SEED"):  # nightly.sh's are for this script
         env.pop(name, None)
+    try:
+        done = subprocess.run([build / WHERE.get(suite, suite)], capture_output=True, env=env, timeout=LIMITS[bool(ops)])
+    except subprocess.TimeoutExpired:
+        return suite + HANGS
+    return suite if done.returncode else None
+
+
+def failing(build, suites, ops=()):
+    """The first suite that fails, or None."""
+    return next(filter(None, (run_fails(build, suite, ops) for suite in suites)), None)
+
+
+def found_by(build, original, suites, ops):
+    """The same for a mutant. A suite is built when its turn comes, since the first ones find most."""
+    changed = []
     for suite in suites:
-        try:
-            done = subprocess.run([build / WHERE.get(suite, suite)], capture_output=True, env=env, timeout=LIMITS[bool(ops)])
-        except subprocess.TimeoutExpired:
-            return suite + HANGS
-        if done.returncode:
-            return suite
-    return None
+        if make(build, [suite]).returncode:
+            return DOES_NOT_COMPILE
+        if objects(build) != original:
+            changed.append(suite)
+            found = ops and run_fails(build, suite, ops)
+            if found:
+                return found
+    return failing(build, changed) if changed else CHANGES_NOTHING
 
 
 def judge(tree, build, original, flip):
@@ -158,11 +175,9 @@ def judge(tree, build, original, flip):
     suites = next(suites for begin, suites in SUITES.items() if name.startswith(begin))
     path.write_text(text[:at] + new + text[at + len(old):])
     try:
-        if make(build, suites).returncode:
-            return "skipped: does not compile"
-        if objects(build) == original:
-            return "skipped: changes nothing"
-        found = ops and failing(build, suites, ops) or failing(build, suites)
+        found = found_by(build, original, suites, ops)
+        if found and found.startswith("skipped"):
+            return found
         if found and found.endswith(HANGS):
             return f"hangs: {found.removesuffix(HANGS)} had not ended"
         return f"found by {found}" if found else "SURVIVED"
