@@ -143,9 +143,12 @@ def check(status, error):
 
 def callback(signature, function, failed):
     """A function of C that calls a Python one. What that raises, and what a signal's handler raises as it begins, goes to failed(text, arguments),
-    by which C is told; its result is returned to C."""
+    where `arguments` are those of the call, in order; its result is returned to C."""
+    names = function.__code__.co_varnames[:function.__code__.co_argcount]  # Python before 3.11 lists captured arguments last in f_locals
+
     def onerror(kind, why, trace):
-        return failed(keep_raised(why.with_traceback(trace)), trace.tb_frame.f_locals if trace else {})
+        found = trace.tb_frame.f_locals if trace else {}
+        return failed(keep_raised(why.with_traceback(trace)), {n: found[n] for n in names if n in found})
     return ffi.callback(signature, function, onerror=onerror)
 
 
