@@ -3,6 +3,7 @@ import contextlib
 import os
 import signal
 import threading
+from _signal import getsignal  # type: ignore[import-not-found]  # signal.getsignal() of Python 3.9 makes a cycle, which keeps what calls it
 
 from ._handles import Handle
 from ._lib import NULL, Error, call, ffi, lib, make, string, text
@@ -97,7 +98,7 @@ class interruptible:
     def __enter__(self):
         global _watch
         self.before = None
-        if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.SIG_IGN, None):
+        if threading.current_thread() is not threading.main_thread() or getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.SIG_IGN, None):
             return
         if _watch is None or _watch.pid != os.getpid():
             _watch = _Watch()
