@@ -37,6 +37,7 @@ FOR_SPEED = re.compile(r"prefetch|ahead\b|AHEAD|threads|WORTH_A_THREAD|schedule\
 # Mutants that a person has read and that give the same results: file, line, why.
 SAME = [
     ("ops/cuda/image/pool.cu", "from->in[0]->type.shape", "chooses between two kernels that are both right"),
+    ("ops/cpu/simd/optimizer.c", "type_elements(&c->in[0].type)", "a parameter and its gradient have one shape"),
     ("ops/cpu/simd/optimizer.c", "local < a->of", "guards against more micro-batches than a step has"),
     ("ops/cuda/shape/shape.cu", "blocks_for(b->c", "fewer blocks in a loop that strides over all; pieces of a bucket have 8 elements"),
 ]
