@@ -351,10 +351,11 @@ class Model(Handle):
             raise Error("argument", f"{call}: {pattern!r} is no pattern of parameters: a text is needed, as \"generator\" or \"encoder,head*weight\"")
         if not pattern.strip(", "):
             raise Error("argument", f"{call}: the pattern {pattern!r} is empty, and matches no parameter: \"*\" matches all")
+        paths = list(self.parameters())
+        scopes = {"/".join(p.split("/")[:i]): None for p in paths for i in range(1, p.count("/") + 1)}
+        known = {*paths, *scopes}
         for part in pattern.split(","):
-            if part.strip() and not self.parameters(part.strip()):
-                paths = list(self.parameters())
-                scopes = {"/".join(p.split("/")[:i]): None for p in paths for i in range(1, p.count("/") + 1)}
+            if part.strip() and part.strip() not in known and not self.parameters(part.strip()):
                 meant = near(part.strip(), [*scopes, *paths])
                 file, line = place()
                 raise Error("name", f"{os.path.basename(string(file) or '')}:{line}: {call}: no parameter matches '{part.strip()}'" +
