@@ -300,6 +300,7 @@ class Model(Handle):
         self._ops = ops
         self._batch = batch
         self._begin = {}  # path -> tensor of a module, with which stores begin
+        self._unfinished = set()  # graphs whose from_torch() failed
         self._examples = {}  # graph of a module without a batch axis -> the lengths of its inputs' first axes, as the examples had them
         self.other_names = {}  # names of a module's state_dict that have no value of their own here: tied ones and constants
         self._ok(None)
@@ -361,6 +362,11 @@ class Model(Handle):
                 raise Error("name", f"{os.path.basename(string(file) or '')}:{line}: {call}: no parameter matches '{part.strip()}'" +
                             (f": did you mean '{meant}'? S" if meant else "; s") +
                             f"copes and parameters: {', '.join([*scopes, *paths][:20])}{' ...' if len(scopes) + len(paths) > 20 else ''}")
+
+    def check_finished(self):
+        """Refuses a model with a graph whose from_torch() failed: C has no call that removes a graph."""
+        for name in self._unfinished:
+            raise Error("order", f"from_torch: a call that failed has left the graph {name} unfinished: begin again with a new weft.Model")
 
     def check_batch(self, batch):
         """Refuses a batch that can be no one's: no input of the model follows it, and all inputs of a module's graph begin with one other length."""
