@@ -1,6 +1,7 @@
 """Mistakes in calls of the package: what the error says, and that it says it in words of Python: no option of graphtool, no name of C."""
 import re
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,9 @@ trainer(epochs="3")                                                 | epochs='3'
 trainer(epochs=-1)                                                  | \\(None, the default, is
 trainer(batch=1000).fit()                                           | smaller batch
 trainer(precision="f33")                                            | f32, f64, bf16
+model().compile(precision="bf-16")                                  | 'bf-16' is not one of: f32, .*: did you mean bf16\\?
+model().compile(precision="half")                                   | did you mean f16\\?
+model().compile(device="cpuu")                                      | did you mean cpu\\?
 trainer(flow="trian")                                               | flow 'trian'
 trainer(val=DATA, val_graph="vall")                                 | did you mean 'val'
 trainer(val_every=3)                                                | there is no option val_every
@@ -177,6 +181,24 @@ class Texts(unittest.TestCase):
                 self.assertIn(path + ": ", str(caught.exception))
         self.assertEqual(in_python("input 'weft_run' of 'NULL' is not fed: weft_run() gives what a graph's own \"WEFT_BATCH\" or WEFT_BATCH (weft/op.h) are: NULL"),
                          "input 'weft_run' of 'NULL' is not fed: Session.run() gives what a graph's own \"WEFT_BATCH\" or \"batch\" (weft) are: None")
+
+    def test_types_have_the_names_of_numpy_and_torch_as_options(self):
+        self.assertIn("bf16", model().compile(precision="bfloat16").text())
+
+    def test_a_pattern_of_many_parts_asks_once(self):
+        """Else what it takes grows with the square of the parts."""
+        m = weft.Model("net")
+        g = m.graph("train", train=True)
+        for i in range(50):
+            with g.scope(f"part{i}"):
+                g.parameter("w", [2])
+        pattern = ",".join(["part7", *m.parameters()])
+        with unittest.mock.patch.object(weft.Model, "parameters", autospec=True, side_effect=weft.Model.parameters) as asked:
+            m.freeze(pattern)
+            self.assertEqual(asked.call_count, 1)
+            m.freeze("part*")
+            with self.assertRaisesRegex(weft.Error, "no parameter matches 'part55'"):
+                m.freeze("part1,part55")
 
     def test_a_graphs_name_is_a_key_error(self):
         with self.assertRaisesRegex(KeyError, "did you mean 'train'"):

@@ -5,6 +5,7 @@ import io
 import logging
 import os
 import sys
+import traceback
 import unittest
 import warnings
 
@@ -156,6 +157,29 @@ class Graphs(unittest.TestCase):
                 x = torch.randn(batch, 6)
                 with torch.no_grad():
                     torch.testing.assert_close(tuple(weft.module_of(store, "g")(x)), net(x), rtol=1e-5, atol=1e-6)
+
+    def test_a_number_is_an_axis_of_length_one(self):
+        for name, forward in (("unfold", lambda s, x: x.sum().unfold(0, 1, 1) * 2), ("index_fill", lambda s, x: x.sum().index_fill(0, torch.tensor(0), 2.5)),
+                              ("index_copy", lambda s, x: x.sum().index_copy(0, torch.tensor([0]), x[0, :1])), ("of rows", lambda s, x: x.index_fill(1, torch.tensor(1), 2.5))):
+            module, x, model = Fn(forward), torch.randn(4, 3), weft.Model("m")
+            model.from_torch("g", module, (x,))
+            with self.subTest(name), model.compile().store().session() as s:
+                np.testing.assert_allclose(s.run("g", x=x)["output"], module(x), rtol=1e-5)
+
+    def test_arguments_may_be_tuples_lists_and_dicts(self):
+        def each(examples):
+            return sum(each(v) for v in (examples.values() if isinstance(examples, dict) else examples)) if isinstance(examples, (tuple, list, dict)) else examples
+
+        batch = {0: "batch"}
+        for name, x, axes, names in (
+                ("tuple", (torch.randn(4, 3), torch.randn(4, 3)), (batch, batch), ["x_0", "x_1"]), ("list", [torch.randn(4, 3), torch.ones(3)], [{-2: "batch"}, None], ["x_0", "x_1"]),
+                ("dict", {"a": torch.randn(4, 3), "b": (np.ones((4, 3), "f4"),)}, {"a": batch, "b": [batch]}, ["x_a", "x_b_0"])):
+            model = weft.Model("m")
+            graph = model.from_torch("g", Fn(lambda s, x: each(x) * 2), (x,), dynamic={"x": axes})
+            self.assertEqual([p.name for p in graph.inputs()], names)
+            given = {p.name: np.full((5, 3) if p.has_batch else p.shape, i + 1, "f4") for i, p in enumerate(graph.inputs())}
+            with self.subTest(name), model.compile(batch=5).store().session() as s:
+                np.testing.assert_array_equal(s.run("g", **given)["output"], np.full((5, 3), 6, "f4"))
 
     def test_gradients_go_past_what_has_no_elements(self):
         class Step(nn.Module):
@@ -675,6 +699,84 @@ class Regions(unittest.TestCase):
                 weft.Model("m").from_torch("g", Fn(forward, **parts), (x,))
         self.gradients(Fn(of_a_copy, **parts), x)
 
+    def test_a_write_under_no_grad_into_a_detached_tensor(self):
+        """It is taken where nothing with a gradient reads the tensor afterwards: values and gradients are PyTorch's."""
+        def scaled(s, x):
+            y = s.a(x)
+            before = y.sum()
+            with torch.no_grad():
+                k = y.detach()
+                k.mul_(2)
+                k.add_(1)
+                seen = y + 1
+            return (k * s.b(x) + seen).square().mean() + before
+
+        def detached_before(s, x):
+            y = s.a(x)
+            k = y.detach()
+            with torch.no_grad():
+                k[:, 1:].mul_(3)
+            return (y.detach() * s.b(x)).square().mean() + (k * s.b(x)).mean()
+
+        def of_a_part(s, x):
+            first, second = s.a(x).split(2, 1)
+            sum_of_first = first.sum()
+            with torch.no_grad():
+                k = second.detach()
+                k.copy_(s.b(x)[:, :2])
+            return (k * s.b(x)[:, 2:]).square().mean() + sum_of_first
+
+        def read_later(s, x):
+            y = s.a(x)
+            with torch.no_grad():
+                k = y.detach()
+                k.mul_(2)
+            return (k * s.b(x) * y).square().mean()
+
+        def view_read_later(s, x):
+            y = s.a(x)
+            view = y[:, 0]
+            with torch.no_grad():
+                y.detach().mul_(2)
+            return (view * s.b(x)[:, 0]).sum()
+
+        def whole_read_later(s, x):
+            y = s.a(x)
+            with torch.no_grad():
+                y[:, :2].detach().mul_(2)
+            return (y * s.b(x)).sum()
+
+        def in_a_branch_later(s, x):
+            y = s.a(x)
+            with torch.no_grad():
+                k = y.detach()
+                k.mul_(2)
+            return torch.cond(s.flag, lambda y: y * 1.0, lambda y: y * 2, (y,)).sum() * s.b(x).sum() + k.sum()
+
+        def of_a_parameter(s, x):
+            with torch.no_grad():
+                k = s.a.weight.detach()
+                k.mul_(2)
+            return s.b(x).sum() + k.sum()
+
+        def itself(s, x):
+            y = s.a(x)
+            with torch.no_grad():
+                y.mul_(2)
+            return s.b(x).sum() + y.detach().sum()
+
+        for forward in (scaled, detached_before, of_a_part, read_later, view_read_later, whole_read_later, in_a_branch_later, of_a_parameter, itself):
+            torch.manual_seed(9)
+            module, x = Fn(forward, a=nn.Linear(3, 4), b=nn.Linear(3, 4)), torch.randn(8, 3)
+            module.register_buffer("flag", torch.tensor(True))
+            with self.subTest(forward.__name__):
+                if forward in (scaled, detached_before, of_a_part):
+                    with self.gradients(module, x).compile().store().session() as s:
+                        np.testing.assert_allclose(s.run("g", fetch="output", x=x)["output"], module(x).detach().numpy(), rtol=1e-5)
+                else:
+                    with self.assertRaisesRegex(weft.Error, rf"^from_torch: aten.mul_.Tensor \(.*{HERE}:\d+\): a write under no_grad\(\)"):
+                        weft.Model("m").from_torch("g", module, (x,), minimize=weft.SGD(0.1))
+
     def test_indices_under_no_grad_reach_no_parameter(self):
         def forward(s, x):
             with torch.no_grad():
@@ -865,10 +967,89 @@ class Refused(unittest.TestCase):
             np.testing.assert_allclose(s.run("g", x=x)["output"], x.numpy() * 2)
 
     def test_a_graph_that_failed_is_not_finished(self):
-        model = weft.Model("m")
-        for says in ("no such op", "a call that failed has left the graph g unfinished"):
+        model, x = weft.Model("m"), torch.randn(4, 4)
+        for says in ("no such op", "a call that failed has left the graph g unfinished: begin again with a new weft.Model"):
             with self.assertRaisesRegex(weft.Error, says):
-                model.from_torch("g", Fn(lambda s, x: torch.linalg.svd(x)[1]), (torch.randn(4, 4),))
+                model.from_torch("g", Fn(lambda s, x: torch.linalg.svd(x)[1]), (x,))
+        for use in (lambda: model.from_torch("h", nn.Linear(4, 2), (x,)), model.compile, lambda: weft.Trainer(model, train={"x": x}, batch=4)):
+            with self.assertRaisesRegex(weft.Error, "has left the graph g unfinished: begin again"):
+                use()
+
+    def test_what_fails_before_the_graph_is_made_leaves_nothing(self):
+        def raising(s, x):
+            raise ValueError("no")
+
+        model, x = weft.Model("m"), torch.randn(4, 3)
+        for module, options in ((Fn(raising), {}), (Loss(), dict(outputs=["a", "b"])), (Loss(), dict(dynamic={"x": {7: "batch"}}))):
+            with self.assertRaises(weft.Error):
+                model.from_torch("g", module, (x,), **options)
+        self.assertEqual(list(model.graphs), [])
+        model.from_torch("g", Loss(), (x,))
+        model.compile()
+
+    def test_what_the_module_raises(self):
+        """A line with the type, the text, the part and the line of the program, and no frame of PyTorch's."""
+        def raising(s, x):
+            raise ValueError("no such mode\nand more")
+
+        for forward, says in ((raising, "ValueError: no such mode"), (lambda s, x: s.nothing(x), "AttributeError: 'Fn' object has no attribute 'nothing'"),
+                              (lambda s, x: {"a": x}["b"], "KeyError: 'b'")):
+            with self.subTest(says), self.assertRaises(weft.Error) as caught:
+                weft.Model("m").from_torch("g", Outer(Fn(forward)), (torch.randn(4, 3),))
+            self.assertRegex(str(caught.exception), rf"^from_torch: the module raised {says} in inner \(.*{HERE}:\d+\)$")
+            printed = "".join(traceback.format_exception(caught.exception))
+            self.assertNotIn(os.sep + os.path.join("torch", "export"), printed)
+            self.assertIn("in forward", printed)
+            self.assertLess(len(printed.splitlines()), 30)
+
+    def test_what_pytorch_raises(self):
+        """Of shapes that do not fit: one line, and no traceback is logged."""
+        with self.assertNoLogs("torch._subclasses.fake_tensor"), self.assertRaises(weft.Error) as caught:
+            weft.Model("m").from_torch("g", Outer(nn.Linear(5, 2)), (torch.randn(4, 3),))
+        self.assertRegex(str(caught.exception), "^from_torch: torch.export: RuntimeError: a and b must have same reduction dim")
+        self.assertIsNone(caught.exception.__cause__)
+        self.assertTrue(caught.exception.__suppress_context__)
+
+    def test_an_op_that_is_not_there_has_a_way_out(self):
+        x = torch.eye(4) + torch.rand(4, 4)
+        for forward in (torch.inverse, torch.logdet, torch.lgamma, torch.erfinv, lambda x: torch.linalg.qr(x)[0], torch.linalg.cholesky):
+            self.assertIn("Weft has no such op: write it by other ops; or, where it depends on no parameter, compute it outside of the graph", self.refused(forward, x))
+        for forward, instead, wanted in (
+                (lambda x: x.median(0)[0], "x.sort(dim).values.select(dim, (n - 1) // 2)", lambda x: x.sort(0).values.select(0, (4 - 1) // 2)),
+                (lambda x: x.kthvalue(2, 1)[0], "x.sort(dim).values.select(dim, k - 1)", lambda x: x.sort(1).values.select(1, 1)),
+                (lambda x: torch.hypot(x, x + 1), "(x * x + y * y).sqrt()", lambda x: (x * x + (x + 1) * (x + 1)).sqrt()),
+                (lambda x: torch.cdist(x, x + 1), "(x[:, None] - y).square().sum(-1).sqrt()", lambda x: (x[:, None] - (x + 1)).square().sum(-1).sqrt()),
+                (lambda x: torch.fft.fft(x).real, "a product with the DFT's matrix", lambda x: x @ torch.cos(2 * torch.pi / 4 * torch.outer(torch.arange(4), torch.arange(4))))):
+            self.assertIn(instead, self.refused(forward, x))
+            model, module = weft.Model("m"), Fn(lambda s, x, wanted=wanted: wanted(x))
+            model.from_torch("g", module, (x,))
+            with self.subTest(instead), model.compile().store().session() as s:
+                np.testing.assert_allclose(s.run("g", x=x)["output"], forward(x), rtol=1e-4, atol=1e-5)
+
+    def test_a_number_of_a_tensor(self):
+        for forward in (lambda x, i: x[i.item()], lambda x, i: x + x.sum().item()):
+            said = self.refused(forward, torch.randn(4, 4), torch.tensor(1))
+            self.assertRegex(said, r"it needs the item\(\) of a tensor, which is known when the graph runs: keep it a tensor")
+
+    def test_a_further_result_of_a_norm(self):
+        said = self.refused(lambda x: torch.native_layer_norm(x, [4], None, None, 1e-5)[1] * 2, torch.randn(4, 4))
+        self.assertIn("it needs a further result of aten.native_layer_norm.default", said)
+
+    def test_windows_along_the_batch(self):
+        with self.assertRaisesRegex(weft.Error, "windows along the batch"):
+            weft.Model("m").from_torch("g", Fn(lambda s, x: x.unfold(0, 2, 1)), (torch.randn(8, 3),), dynamic={"x": {0: "batch"}})
+
+    def test_axes_that_are_not_there(self):
+        x, batch = torch.randn(4, 3), {0: "batch"}
+        for args, axes, says in (((x,), {5: "batch"}, "5 is no axis of it: the example has the axes 0 to 1, or -2 to -1 from the end"), ((x,), {-3: "batch"}, "-3 is no axis"),
+                                 ((x,), {"0": "batch"}, "'0' is no axis"), ((x,), {True: "batch"}, "True is no axis"), ((x,), {0: {0: "batch"}}, "only the batch may be dynamic"),
+                                 (((x, x),), batch, "the argument is a tuple of 2: a list of 2 is needed"), (([x, x],), [batch], "the argument is a list of 2"),
+                                 (([x, x],), [batch, {7: "batch"}], r"x\[1\]=.*7 is no axis"), (({"a": x},), batch, "the argument is a dict of a: a dict of these"),
+                                 ((2.0,), batch, "x, a float, which has no axes")):
+            with self.subTest(says), self.assertRaisesRegex(weft.Error, rf"^from_torch: dynamic .*{says}"):
+                weft.Model("m").from_torch("g", Fn(lambda s, x: x), args, dynamic={"x": axes})
+        model = weft.Model("m")
+        self.assertTrue(model.from_torch("g", Loss(), (x,), dynamic={"x": {-2: "batch"}}).inputs()[0].has_batch)
 
     def test_a_loss_that_is_not_there(self):
         with self.assertRaisesRegex(weft.Error, "let the module return its loss"):

@@ -62,6 +62,9 @@ if __version__ != "{}.{}.{}".format(*lib._version):
 # Element types as NumPy and torch call them.
 DTYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int8": "i8", "uint8": "u8",
           "uint16": "u16", "uint32": "u32", "bool": "bool"}
+# What else they are called elsewhere.
+MEANT = {"half": "f16", "fp16": "f16", "float": "f32", "single": "f32", "fp32": "f32", "double": "f64", "fp64": "f64", "bfloat": "bf16", "bfp16": "bf16", "bf_16": "bf16",
+         "long": "i64", "int": "i32", "byte": "u8"}
 _words: dict = {}
 
 
@@ -79,7 +82,9 @@ def word(type_name, value):
         return words[key]
     if isinstance(value, int) and not isinstance(value, bool) and value in words.values():
         return value
-    raise Error("argument", f"{value!r} is not one of: {', '.join(words)}")
+    from ._structs import near
+    meant = MEANT.get(key) if type_name == "weft_dtype" else near(key, list(words))
+    raise Error("argument", f"{value!r} is not one of: {', '.join(words)}" + (f": did you mean {meant}?" if meant else ""))
 
 
 def dtype_word(number):

@@ -84,15 +84,15 @@ def at_most(key, values, kind):
 
 
 def name_of(kind):
-    """"weft_init" of a type struct weft_init."""
-    return kind.cname.removeprefix("struct ")
+    """"weft_init" of a type struct weft_init, "weft_dtype" of enum weft_dtype."""
+    return kind.cname.removeprefix("struct ").removeprefix("enum ")
 
 
 def put(made, key, kind, value, keep, axes):
     from .model import Value
     try:
         if kind.kind == "enum":
-            setattr(made, key, word(kind.cname, value))
+            setattr(made, key, word(name_of(kind), value))
         elif kind.kind == "array" and kind.item.kind == "primitive":
             numbers = [value] * (axes or 1) if isinstance(value, (int, float)) else list(value)
             at_most(key, numbers, kind)

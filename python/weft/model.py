@@ -300,6 +300,7 @@ class Model(Handle):
         self._ops = ops
         self._batch = batch
         self._begin = {}  # path -> tensor of a module, with which stores begin
+        self._unfinished = set()  # graphs whose from_torch() failed
         self._examples = {}  # graph of a module without a batch axis -> the lengths of its inputs' first axes, as the examples had them
         self.other_names = {}  # names of a module's state_dict that have no value of their own here: tied ones and constants
         self._ok(None)
@@ -351,15 +352,21 @@ class Model(Handle):
             raise Error("argument", f"{call}: {pattern!r} is no pattern of parameters: a text is needed, as \"generator\" or \"encoder,head*weight\"")
         if not pattern.strip(", "):
             raise Error("argument", f"{call}: the pattern {pattern!r} is empty, and matches no parameter: \"*\" matches all")
+        paths = list(self.parameters())
+        scopes = {"/".join(p.split("/")[:i]): None for p in paths for i in range(1, p.count("/") + 1)}
+        known = {*paths, *scopes}
         for part in pattern.split(","):
-            if part.strip() and not self.parameters(part.strip()):
-                paths = list(self.parameters())
-                scopes = {"/".join(p.split("/")[:i]): None for p in paths for i in range(1, p.count("/") + 1)}
+            if part.strip() and part.strip() not in known and not self.parameters(part.strip()):
                 meant = near(part.strip(), [*scopes, *paths])
                 file, line = place()
                 raise Error("name", f"{os.path.basename(string(file) or '')}:{line}: {call}: no parameter matches '{part.strip()}'" +
                             (f": did you mean '{meant}'? S" if meant else "; s") +
                             f"copes and parameters: {', '.join([*scopes, *paths][:20])}{' ...' if len(scopes) + len(paths) > 20 else ''}")
+
+    def check_finished(self):
+        """Refuses a model with a graph whose from_torch() failed: C has no call that removes a graph."""
+        for name in self._unfinished:
+            raise Error("order", f"from_torch: a call that failed has left the graph {name} unfinished: begin again with a new weft.Model")
 
     def check_batch(self, batch):
         """Refuses a batch that can be no one's: no input of the model follows it, and all inputs of a module's graph begin with one other length."""

@@ -14,6 +14,7 @@ class Plan(Handle):
     def __init__(self, model, options=None):
         keep = []
         made = structure("weft_compile_options", options or {}, keep)
+        model.check_finished()
         model.check_batch((options or {}).get("batch"))
         super().__init__(make(lib.weft_compile, model.pointer, made), lib.weft_plan_free)
         self.model, self.options = model, dict(options or {})

@@ -30,21 +30,23 @@ def from_torch(model, name, module, args=(), kwargs=None, *, train=True, dynamic
 
     A store of the model begins with the module's values, unless it resumes a training.
     train: dropout drops, norms use the batch, in submodules whose own `training` is set; False: a graph for predictions of module.eval().
-    dynamic: {"image": {0: "batch"}}, axes of inputs that follow the model's batch; others have the examples' lengths.
+    dynamic: {"image": {0: "batch"}}, axes of inputs that follow the model's batch; others have the examples' lengths. An argument that is a
+        tuple, list or dict of tensors has the same structure: {"pair": ({0: "batch"}, None)}.
     minimize: an optimizer, or {pattern of parameters: optimizer}; it minimizes the output `loss`: by default that of this name, or the
         first output of one number.
     outputs: names of the outputs, in the order in which the module returns them.
     """
-    args = _examples(args)
+    args, kwargs = _examples(args, kwargs)
     program = export(module, args, kwargs, train=train, dynamic=dynamic)
     return of_program(model, name, program, module, train=train, dynamic=dynamic, minimize=minimize, loss=loss, outputs=outputs)
 
 
-def _examples(args):
-    """The examples as a tuple of tensors: an array alone is one of them."""
+def _examples(args, kwargs):
+    """The examples as tensors, also those within tuples, lists and dicts: an array or tensor alone is one of them."""
     import torch
+    from torch.utils import _pytree
     args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
-    return tuple(torch.from_numpy(a) if type(a).__module__ == "numpy" and hasattr(a, "ndim") and a.ndim else a for a in args)
+    return _pytree.tree_map(lambda a: torch.from_numpy(a) if type(a).__module__ == "numpy" and hasattr(a, "ndim") and a.ndim else a, (args, kwargs))
 
 
 def to_torch(store, module, steps=None):
@@ -92,7 +94,6 @@ class _Joined:
         self.names = {}      # name in a state_dict -> the name whose value it is ("": a constant of the graph)
         self.made = set()    # paths of parameters and state
         self.at = {}         # place of a tensor in memory -> its path
-        self.unfinished = set()  # graphs whose import failed
         self.folded = {}     # name of a buffer that is a constant -> the graph in which
         self.counted = {}    # name of a num_batches_tracked -> what it was, and {graph that trains the norm: batches of a run}
 
@@ -137,13 +138,12 @@ class _Counts:
 
 def of_program(model, name, program, module=None, *, train=True, dynamic=None, minimize=None, loss=None, outputs=None):
     """from_torch() of a program that export() has made. `module` says which of its names are tied."""
-    unfinished = _joined(model).unfinished
-    if name in unfinished:
-        raise Error("order", f"from_torch: a call that failed has left the graph {name} unfinished: begin again with a new weft.Model")
+    model.check_finished()
+    names = _names_of_outputs(program, outputs)
     graph = model.graph(name, train=bool(train))
-    unfinished.add(name)
-    _Builder(model, graph, program, module, dynamic or {}).build(outputs, minimize, loss)
-    unfinished.remove(name)
+    model._unfinished.add(name)
+    _Builder(model, graph, program, module, dynamic or {}).build(names, minimize, loss)
+    model._unfinished.remove(name)
     inputs = graph.inputs()
     if inputs and not any(port.has_batch for port in inputs):
         model._examples[name] = {port.name: port.shape[0] for port in inputs if port.shape}
@@ -191,6 +191,7 @@ class _Builder:
         return names
 
     def build(self, outputs, minimize, loss):
+        """Builds the nodes. `outputs`: a name for each result of the module."""
         try:
             self._placeholders()
             for node in self.program.graph.nodes:
@@ -362,7 +363,7 @@ class _Builder:
         if any(isinstance(self.env.get(n), _Counter) for n in node.all_input_nodes):
             return _Counter()
         if call.is_known():
-            return call.computed()
+            return self.placed(call, call.computed)
         if call.name == "cond":
             return self.branch(call)
         if not isinstance(node.meta.get("val"), (torch.Tensor, tuple, list)):
@@ -375,15 +376,23 @@ class _Builder:
         _build.at = call.place()
         self.enter(call.scope())
         try:
-            return call.build()
+            return self.placed(call, call.build)
+        finally:
+            _build.at = None
+
+    def placed(self, call, function):
+        """What a function of a call returns; its error has the call's place."""
+        try:
+            return function()
         except Error as why:
             if getattr(why, "is_placed", False):
                 raise
             raise call.error(why) from why
-        except (TypeError, ValueError, IndexError, AttributeError, KeyError, ZeroDivisionError) as why:
-            raise call.error(Error("internal", f"the importer failed ({type(why).__name__}: {why}): please report it")) from why
-        finally:
-            _build.at = None
+        except (TypeError, ValueError, IndexError, AttributeError, KeyError, ZeroDivisionError, RuntimeError) as why:
+            if type(why).__name__ == "GuardOnDataDependentSymNode":
+                raise call.refused(*torch_ops.BY_ITEM) from None
+            said = next(iter(str(why).splitlines()), "")[:200]
+            raise call.error(Error("internal", f"the importer failed ({type(why).__name__}: {said}): please report it")) from why
 
     def branch(self, call):
         """The branch of torch.cond() that is taken: its condition must be known while the graph is built."""
@@ -421,15 +430,12 @@ class _Builder:
 
     # ---- outputs ----
 
-    def _outputs(self, given):
+    def _outputs(self, names):
         made = {}
         specs = self.program.graph_signature.output_specs
         nodes = list(next(n for n in self.program.graph.nodes if n.op == "output").args[0])
         users = [(s, n) for s, n in zip(specs, nodes) if s.kind.name == "USER_OUTPUT"]
-        names = _output_names(self.program, len(users)) if given is None else [given] if isinstance(given, str) else list(given)
-        if len(names) != len(users):
-            raise Error("argument", f"from_torch: {len(names)} names for {len(users)} outputs")
-        for (spec, node), name in zip(users, names):
+        for (_, node), name in zip(users, names):
             value = self.argument(node)
             if value is None or isinstance(value, (int, float, bool, str)):
                 continue
@@ -545,6 +551,14 @@ def _init_like(tensor):
         return ("zeros",) if first == 0 else ("ones",) if first == 1 else ("constant", first)
     std = float(values.std())
     return ("normal", float(values.mean()), std) if std > 0 else ("zeros",)
+
+
+def _names_of_outputs(program, given):
+    count = sum(s.kind.name == "USER_OUTPUT" for s in program.graph_signature.output_specs)
+    names = _output_names(program, count) if given is None else [given] if isinstance(given, str) else list(given)
+    if len(names) != count:
+        raise Error("argument", f"from_torch: {len(names)} names for {count} outputs")
+    return names
 
 
 def _output_names(program, count):

@@ -7,6 +7,7 @@ import re
 import sys
 import threading
 import traceback
+import types
 
 from ._lib import Error
 from .torch_ops import refused_at
@@ -40,7 +41,7 @@ def _exported(module, args, kwargs, train, shapes):
     except Error:
         raise
     except Exception as why:
-        raise Error("unsupported", _export_failed(why) + _way_out(why, shapes)) from why
+        raise Error("unsupported", _export_failed(module, why) + _way_out(why, shapes)) from _shown(why)
     finally:
         for part, mode in modes.items():
             part.training = mode
@@ -66,9 +67,6 @@ def _dynamic_shapes(module, args, kwargs, dynamic):
         return None
     if not isinstance(dynamic, dict):
         raise Error("argument", f'from_torch: dynamic={dynamic!r}: a dict is needed, {{"x": {{0: "batch"}}}} for each argument with the batch')
-    for name, axes in dynamic.items():
-        if not isinstance(axes, dict) or set(axes.values()) != {"batch"}:
-            raise Error("argument", f'from_torch: dynamic has {name}={axes!r}: only the batch may be dynamic, {{"{name}": {{0: "batch"}}}}')
     import inspect
     import torch
     try:
@@ -79,20 +77,59 @@ def _dynamic_shapes(module, args, kwargs, dynamic):
     if unknown:
         raise Error("name", f"from_torch: dynamic names {unknown[0]}, which is not an argument; the arguments are: {', '.join(bound.arguments)}")
     batch = torch.export.Dim("batch")
-    return {n: {axis: batch for axis in dynamic[n]} if n in dynamic else None for n in bound.arguments}
+    return {n: _axes(n, example, dynamic.get(n), batch) for n, example in bound.arguments.items()}
 
 
-def _export_failed(why):
-    """One line of what torch.export says, with the program's line, and what would help."""
+def _axes(name, example, given, batch):
+    """torch.export's form of what dynamic has for one argument: {0: batch} for a tensor, and for a tuple, list or dict one of these for each part."""
+    import torch
+    if given is None:
+        return None
+    if isinstance(example, torch.Tensor):
+        return {_axis(name, example, axis, given): batch for axis in given} if _is_batch(name, given) else None
+    if type(example) in (tuple, list):
+        if not isinstance(given, (tuple, list)) or len(given) != len(example):
+            raise Error("argument", f"from_torch: dynamic has {name}={given!r}: the argument is a {type(example).__name__} of {len(example)}: a list of {len(example)} is needed, "
+                        'with {0: "batch"} or None for each')
+        return type(example)(_axes(f"{name}[{i}]", part, axes, batch) for i, (part, axes) in enumerate(zip(example, given)))
+    if type(example) is dict:
+        if not isinstance(given, dict) or not set(given) <= set(example):
+            raise Error("argument", f"from_torch: dynamic has {name}={given!r}: the argument is a dict of {', '.join(map(str, example))}: a dict of these is needed, "
+                        'with {0: "batch"} or None for each')
+        return {key: _axes(f"{name}[{key!r}]", part, given.get(key), batch) for key, part in example.items()}
+    raise Error("argument", f"from_torch: dynamic names {name}, a {type(example).__name__}, which has no axes: tensors, and tuples, lists and dicts of tensors have")
+
+
+def _is_batch(name, given):
+    """Whether a tensor has a dynamic axis."""
+    if not isinstance(given, dict) or any(follows != "batch" for follows in given.values()):
+        raise Error("argument", f'from_torch: dynamic has {name}={given!r}: only the batch may be dynamic, {{"{name}": {{0: "batch"}}}}')
+    return bool(given)
+
+
+def _axis(name, example, axis, given):
+    """The number of an axis: a negative one counts from the end."""
+    if not isinstance(axis, int) or isinstance(axis, bool) or not -example.ndim <= axis < example.ndim:
+        has = f"has the axes 0 to {example.ndim - 1}, or -{example.ndim} to -1 from the end" if example.ndim else "has no axes"
+        raise Error("argument", f"from_torch: dynamic has {name}={given!r}: {axis!r} is no axis of it: the example {has}")
+    return axis % example.ndim
+
+
+def _export_failed(module, why):
+    """One line of what torch.export or the module says, with the program's line, and what would help."""
     lines = [line.strip() for line in str(why).splitlines() if line.strip()]
-    first = lines[0] if lines else type(why).__name__
+    first = lines[0] if lines else ""
     place = next((line for line in reversed(lines) if line.startswith("File ") and "/torch/" not in line), "")
     frames = [] if place else [f for f, _ in traceback.walk_tb(why.__traceback__) if _is_of_program(f)]
-    place = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else place
+    place = f"{frames[-1].f_code.co_filename}:{_line_of(why, frames[-1])}" if frames else place
     if first.endswith(":"):  # the reason is in the lines that follow
         first = " ".join([first, *lines[1:2], *[line for line in lines[2:] if line.startswith("Explanation:")][:1]])
-    told = f"from_torch: torch.export: {type(why).__name__}: {first[:400]}"
+    by_program = _is_raised_by_program(why)
+    told = f"from_torch: {'the module raised' if by_program else 'torch.export:'} {type(why).__name__}{': ' if first else ''}{first[:400]}"
     told += "".join(f" {line[:200]}" for line in lines[1:6] if line.startswith(("- ", "Not all values", "The following", "You marked", "Specializations")))
+    path = _path_of(module, reversed(frames))
+    if path:
+        told += f" in {path}"
     if place:
         told += f" ({place})"
     if "Constraints violated" in first and "batch" in first:
@@ -107,6 +144,34 @@ def _is_of_program(frame):
     """Whether a frame runs neither PyTorch's code nor Weft's, nor code that was made while tracing."""
     file = frame.f_code.co_filename
     return TORCH not in file and not file.startswith("<") and os.path.dirname(file) != os.path.dirname(__file__)
+
+
+def _is_raised_by_program(why):
+    """Whether an exception was raised in the program's own code, and not in PyTorch's."""
+    frames = [f for f, _ in traceback.walk_tb(why.__traceback__) if "getattr" not in f.f_code.co_name]  # of a part that is not there
+    return bool(frames) and _is_of_program(frames[-1])
+
+
+def _line_of(why, frame):
+    """The line at which a frame was when it raised."""
+    return [line for f, line in traceback.walk_tb(why.__traceback__) if f is frame][-1]
+
+
+def _shown(why):
+    """What the program raised, with the program's frames alone; None: PyTorch raised it, and the text of the error says all."""
+    if not _is_raised_by_program(why):
+        return None
+    kept = None
+    for frame, line in reversed(list(traceback.walk_tb(why.__traceback__))):
+        kept = types.TracebackType(kept, frame, frame.f_lasti, line) if _is_of_program(frame) else kept
+    return why.with_traceback(kept)
+
+
+def _path_of(module, frames):
+    """The path of the part of a module that the first of these frames with one runs; "": the module itself."""
+    import torch
+    parts = {id(part): name for name, part in module.named_modules()}
+    return next((parts[id(v)] for f in frames for v in f.f_locals.values() if isinstance(v, torch.nn.Module) and id(v) in parts), "")
 
 
 def _way_out(why, shapes):
@@ -205,10 +270,8 @@ def _has_own_backward(function):
 
 
 def _function_refused(module, function):
-    import torch
     frames = [f for f, _ in traceback.walk_stack(sys._getframe(2)) if _is_of_program(f)]
-    parts = {id(part): name for name, part in module.named_modules()}
-    path = next((parts[id(v)] for f in frames for v in f.f_locals.values() if isinstance(v, torch.nn.Module) and id(v) in parts), "")
+    path = _path_of(module, frames)
     name = "a torch.autograd.Function within torch.cond()" if function.__name__ == "ApplyTemplate" else f"torch.autograd.Function {function.__name__}"
     where = (f" in {path}" if path else "") + (f" ({frames[0].f_code.co_filename}:{frames[0].f_lineno})" if frames else "")
     return Error("unsupported", f"from_torch: {name}{where}: its own backward() would be lost: write a straight-through estimator y of x as x + (y - x).detach(), "
@@ -258,7 +321,7 @@ def _write_detach(graph_module, needing, train):
             elif train:
                 _check_write(node, off, needing)
     for region in regions:
-        _detach_region(graph, region, needing if train else ())
+        _detach_region(graph, region, needing if train else (), off)
     graph_module.recompile()
 
 
@@ -275,23 +338,31 @@ def _check_write(node, off, needing):
         if any(n in needing for n in node.all_input_nodes if n is not written):
             raise refused_at(node, "a write of a value with a gradient into a tensor that was detached, or made under no_grad()",
                              "write it into a clone() of the tensor")
-        if views[-1] in needing and _is_read_after(views[-1], node):
+        if views[-1] in needing and _is_read_after(views[-1], node, off):
             raise refused_at(node, "a write through detach() into a tensor that needs a gradient, and is read later",
                              "write x = x + (new - x).detach() instead, or write into a clone()")
 
 
-def _is_read_after(base, node):
-    """Whether a tensor, or a view of it that is not detached, is read after a node."""
+def _is_read_after(base, node, off):
+    """Whether a tensor, or a view of it that has its gradient, is read after a node where gradients pass. `off`: nodes under no_grad()."""
     todo, seen = [base], set()
     while todo:
         viewed = todo.pop()
         for user in viewed.users:
-            if user is not node and user > node and not _is_detach(user):
+            if user is node or _is_detach(user) or user in off:
+                continue
+            if user > node:
                 return True
-            if user not in seen and user < node and not _is_detach(user) and _base(user) is base:
+            if user not in seen and _base(user) is base:
                 seen.add(user)
                 todo.append(user)
     return False
+
+
+def _is_of_a_copy(node, written, off):
+    """Whether a write under no_grad() is into a detached tensor, and nothing with a gradient reads what it is a view of afterwards."""
+    *views, base = _views(written)
+    return base.op == "call_function" and any(map(_is_detach, views)) and not _is_read_after(base, node, off)
 
 
 def _write_detach_in_branches(graph_module, cond, needing, train, is_off):
@@ -356,12 +427,12 @@ def _views(node):
     return views
 
 
-def _detach_region(graph, region, needing):
+def _detach_region(graph, region, needing, off):
     """Detaches what leaves a region; where it writes into a tensor from outside, what enters it."""
     inside = set(region)
-    writes = [(node, base) for node in region for base in map(_base, _written(node)) if base not in inside and _may_need(base)]
-    for node, base in writes:
-        if base in needing:
+    writes = [(node, written) for node in region for written in _written(node) if _base(written) not in inside and _may_need(_base(written))]
+    for node, written in writes:
+        if _base(written) in needing and not _is_of_a_copy(node, written, off):
             raise refused_at(node, "a write under no_grad() into a tensor that needs a gradient",
                              "write x = x + (new - x).detach() instead, through which the gradient passes as in PyTorch")
     for node in region:
@@ -435,10 +506,12 @@ def _quiet(module):
     import logging
     import warnings
 
-    def from_errors_on(record):
-        return record.levelno >= logging.ERROR or "TORCH_LOGS" in os.environ
+    raising = "torch._subclasses.fake_tensor"  # it logs the traceback of what it raises
 
-    loggers = [logging.getLogger(n) for n in ("torch.fx.experimental.symbolic_shapes", "torch.export", "torch._export", "torch._dynamo")]
+    def from_errors_on(record):
+        return record.levelno >= logging.ERROR and record.name != raising or "TORCH_LOGS" in os.environ
+
+    loggers = [logging.getLogger(n) for n in ("torch.fx.experimental.symbolic_shapes", "torch.export", "torch._export", "torch._dynamo", raising)]
     for logger in loggers:
         logger.addFilter(from_errors_on)
     stderr, sys.stderr = sys.stderr, _Stderr(sys.stderr)

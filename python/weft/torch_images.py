@@ -141,7 +141,11 @@ def col2im(c, x, size, kernel, dilation, padding, stride):
 
 @op("unfold.default")
 def unfold(c, x, axis, size, step):
+    if x.ndim == 0:  # PyTorch takes it as an axis of length 1
+        return _ops.reshape(x, [1])
     axis %= x.ndim
+    if not isinstance(c.about(0).shape[axis], int):
+        raise c.refused("windows along the batch, whose number depends on the batch", "a fixed batch (no dynamic=)")
     places = window_places(c.about(0).shape[axis], size, step, 0, 1).t()  # [places, size]
     x = _ops.index_select(x, axis, as_value(c.builder, places.flatten()))
     shape = list(c.about(0).shape)

@@ -75,6 +75,8 @@ def index_reduce(c, x, axis, ids, source, reduce, *, include_self=True):
 
 @op("index_copy.default")
 def index_copy(c, x, axis, ids, source):
+    if x.ndim == 0:  # PyTorch takes it as an axis of length 1
+        return _ops.squeeze(index_copy(c, _ops.reshape(x, [1]), 0, _ops.reshape(ids, [-1]), _ops.reshape(source, [-1])), 0)
     shape = [1] * x.ndim
     shape[axis] = -1
     return _ops.scatter(x, axis, _ops.broadcast_to(_ops.reshape(ids, shape), list(source.shape)), source)
@@ -82,8 +84,8 @@ def index_copy(c, x, axis, ids, source):
 
 @op("index_fill.int_Scalar")
 def index_fill(c, x, axis, ids, number):
-    shape = list(x.shape)
-    shape[axis] = ids.shape[0]
+    shape = list(x.shape) or [1]
+    shape[axis] = ids.shape[0] if ids.ndim else 1
     return index_copy(c, x, axis, ids, c.constant(x.dtype, shape, number))
 
 

@@ -7,7 +7,7 @@ before (a mask, positions) is made a constant first, unless the op is marked `ra
 decomposed by PyTorch's own rules, and its parts are looked up here.
 """
 import functools
-
+import operator
 import types
 
 from . import _ops
@@ -121,6 +121,9 @@ class Call:
 
     def computed(self):
         import torch
+        for node in self.node.all_input_nodes:
+            if self.builder.argument_known(node) is None and isinstance(node.meta.get("val"), torch.Tensor):
+                raise self.without(node)
         args, kwargs = self.builder.argument(self.node.args), {k: self.builder.argument(v) for k, v in self.node.kwargs.items()}
         if "device" in kwargs:
             kwargs["device"] = "cpu"
@@ -161,6 +164,8 @@ class Call:
             return self.graph.constant("f64", [], float(expression))
         parts = [self.of_batch(e) for e in expression.args]
         kind = type(expression).__name__
+        if kind == "Symbol":
+            raise self.refused(*BY_ITEM)
         if kind not in OF_BATCH:
             raise self.refused(f"it computes with {expression} of the batch", "a mean in place of a sum and a division")
         return functools.reduce(OF_BATCH[kind], parts)
@@ -177,7 +182,7 @@ class Call:
         from torch.utils import _pytree
         rule = _decomposition(self.node.target)
         if rule is None:
-            raise self.refused("Weft has no such op", HELP.get(self.name.split(".")[1], ""))
+            raise self.no_such_op()
         nodes, spec = _pytree.tree_flatten((self.node.args, self.node.kwargs))
         known, _ = _pytree.tree_flatten((self.builder.argument(self.node.args), {k: self.builder.argument(v) for k, v in self.node.kwargs.items()}))
         tensors = [i for i, n in enumerate(nodes) if isinstance(n, torch.fx.Node) and isinstance(n.meta.get("val"), torch.Tensor)]
@@ -192,10 +197,10 @@ class Call:
         try:
             made = make_fx(call_rule, pre_dispatch=False)(*(flat[i] for i in tensors))
         except Exception as why:
-            raise self.refused(f"Weft has no such op, and PyTorch cannot decompose it here ({type(why).__name__}: {str(why).splitlines()[0][:120]})") from why
+            raise self.no_such_op(f", and PyTorch cannot decompose it here ({type(why).__name__}: {next(iter(str(why).splitlines()), '')[:120]})") from why
         if len(made.graph.nodes) and all(n.op != "call_function" or n.target != self.node.target for n in made.graph.nodes):
             return self.builder.inline(made, [known[i] for i in tensors], self.node)
-        raise self.refused("Weft has no such op", HELP.get(self.name.split(".")[1], ""))
+        raise self.no_such_op()
 
     # ---- where it is, and errors ----
 
@@ -212,8 +217,16 @@ class Call:
         found = re.findall(r'File "([^"<]+)", line (\d+)', self.node.meta.get("stack_trace") or "")
         return (found[-1][0], int(found[-1][1])) if found else None
 
+    def without(self, node):
+        """The error for an operand that Weft's op does not compute, as the means of a norm."""
+        made_by = node.args[0] if node.target is operator.getitem else node
+        return self.refused(f"it needs a further result of {made_by.target}, and Weft has the first result alone", "compute it from the op's operands")
+
     def refused(self, why, help=""):
         return self.error(Error("unsupported", f"{why}{': ' if help else ''}{help}"))
+
+    def no_such_op(self, more=""):
+        return self.refused(f"Weft has no such op{more}", HELP.get(self.name.split(".")[1], ELSEWHERE))
 
     def error(self, why):
         """The error with op, path of the module, and line of the program."""
@@ -232,14 +245,23 @@ def refused_at(node, why, help):
 
 
 # What would help where an op has no counterpart.
+STEERS = "a number of a tensor cannot steer a static graph: use where()"
+LENGTH = "its length depends on numbers"
+BY_ITEM = ("it needs the item() of a tensor, which is known when the graph runs", "keep it a tensor, and use where() or gather()")
+FOURIER = "real and imaginary parts as an axis, and a product with the DFT's matrix"
 HELP = {
-    "nonzero": "its length depends on numbers: use a mask and where()", "masked_select": "its length depends on numbers: use a mask and where()",
-    "_unique2": "its length depends on numbers", "unique_dim": "its length depends on numbers", "item": "a number of a tensor cannot steer a static graph: use where()",
-    "_local_scalar_dense": "a number of a tensor cannot steer a static graph: use where()", "histc": "torch.bincount with minlength, or one_hot().sum(0)",
-    "_grouped_mm": "experts by masks: each expert on all tokens, times its gate", "fft_fft": "real and imaginary parts as an axis, and a product with the DFT's matrix",
+    "nonzero": f"{LENGTH}: use a mask and where()", "masked_select": f"{LENGTH}: use a mask and where()", "_unique2": LENGTH, "unique_dim": LENGTH,
+    "item": STEERS, "_local_scalar_dense": STEERS, "histc": "torch.bincount with minlength, or one_hot().sum(0)",
+    "_grouped_mm": "experts by masks: each expert on all tokens, times its gate",
+    **dict.fromkeys(("_fft_r2c", "_fft_c2r", "_fft_c2c", "fft_r2c", "fft_c2r", "fft_c2c"), FOURIER),
     "as_strided": "view, permute, unfold or index_select", "_linalg_svd": "power iterations (spectral_norm)", "randperm": "random numbers and argsort",
+    "median": "x.sort(dim).values.select(dim, (n - 1) // 2), where n is the length of the axis", "kthvalue": "x.sort(dim).values.select(dim, k - 1)",
+    "hypot": "(x * x + y * y).sqrt()", "_cdist_forward": "(x[:, None] - y).square().sum(-1).sqrt()",
     "_ctc_loss": "a loss of Weft, or compute it outside of the graph",
 }
+# What helps against each other one.
+ELSEWHERE = ("write it by other ops; or, where it depends on no parameter, compute it outside of the graph and give it as an input; or build the graph by weft's own calls, "
+             "with an op of yours (weft.OpSet)")
 
 
 def _scope_name(part):

@@ -586,6 +586,7 @@ class Trainer(Handle):
         elif compile_options.get("world") not in (None, 0, 1):
             raise Error("argument", f"trainer: world={compile_options['world']}: a trainer has the world of comm=weft.world()")
         made.compile = structure("weft_compile_options", compile_options, keep)[0]
+        model.check_finished()
         model.check_batch(compile_options.get("batch"))
         made.fit_words = structure("weft_fit_words", dict(bf16='precision="bf16"', no_memory_check="no_memory_check=True"), keep)
         if checkpoints:
