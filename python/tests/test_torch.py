@@ -37,7 +37,7 @@ def judged(row):
         if missing:
             self.skipTest(f"{row.name} needs {missing}")
         verdict = torch_judge.judge(row)
-        self.assertEqual((verdict.status, verdict.why, verdict.beyond), ("converts", "", []))
+        self.assertEqual((verdict.status, verdict.why, verdict.beyond), ("converts", "", {}))
     return test
 
 
