@@ -23,8 +23,8 @@ from pathlib import Path
 NOT_KERNELS = re.compile(r"infer|declines|view|simplif|sample|check|scratch|bytes|work$|workspace|open|close|choose|tune|"
                          r"print|error|weft_|fits|is_|has_|flops|cost|cache|threads|parts|grid|launch|plan|describe")
 NOT_FILES = re.compile(r"/(kit/ops|list|table|kernels|roof|calibration|fuse_\w+|program\w*|\w*_tune|timing|start|work)\.")
-# Builders of several ops and declarations, which have suites of their own (test_shapes.c, test_norm_loss.c, ...).
-BUILDERS = re.compile(r"/(activations|assign|class_losses|einsum|gradients|layers\w*|lines|losses|minimize\w*|norm_rows|pad_modes|"
+# Builders of several ops and declarations, which have suites of their own (test_shapes.c, test_norm_loss.c, test_images.c ...).
+BUILDERS = re.compile(r"/(activations|affine_grid|assign|class_losses|einsum|gradients|layers\w*|lines|losses|minimize\w*|norm_rows|pad_modes|"
                       r"param_groups|pixel_shuffle|similarity|split|weight_norms)\.c")
 FUNCTION = re.compile(r"^(?!typedef|enum|struct|#|static const struct)[\w].*?(\w+)\([^;]*$")
 # A sign: the binary operator between two operands, or the minus before a name. An index: which operand, axis or row.
@@ -32,8 +32,8 @@ SIGN = re.compile(r"(?<=[\w\])] )[+-](?= [\w(&*])|(?<=[(=,] )-(?=[a-z(])|(?<=\()
 INDEX = re.compile(r"\b(in|out|dout|din|x|k|wanted|shape|stride|axes|pad)\[([0-3])\]")
 # Statements that say why a node is refused.
 REFUSES = re.compile(r"fail\(")
-# Lines that change how fast a kernel is, but no result.
-FOR_SPEED = re.compile(r"prefetch|ahead\b|AHEAD|threads|WORTH_A_THREAD|schedule\(")
+# Lines that change how fast a kernel is, or what is said of that, but no result.
+FOR_SPEED = re.compile(r"w->(read|written|flops)|prefetch|ahead\b|AHEAD|threads|WORTH_A_THREAD|schedule\(")
 # Mutants that a person has read and that give the same results: file, line, why.
 SAME = [
     ("ops/cuda/image/pool.cu", "from->in[0]->type.shape", "chooses between two kernels that are both right"),
