@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ["include/weft", "graph", "ops", "dist", "runtime", "tools"]
 BENEATH = {layer: LAYERS[: i + 1] for i, layer in enumerate(LAYERS)}
 # libweft_train is a library of its own, which sees of libweft what a user sees; libweft sees nothing of it.
-TRAIN = ["runtime/data", "runtime/train", "runtime/hooks"]
+TRAIN = ["runtime/data", "runtime/train", "runtime/hooks", "interchange"]
 BENEATH = {**{part: ["include/weft", *TRAIN[: i + 1]] for i, part in enumerate(TRAIN)}, **BENEATH}
 BENEATH["tools"] = BENEATH["tools"] + TRAIN
 BENEATH["examples"] = ["include/weft", "examples"]
@@ -72,7 +72,7 @@ LIBRARIES = {
     "oneapi/": r"ops/cpu/onednn/.*",
     "protobuf-c": r"graph/file/model_(file\.h|read\.c|write\.c)",
     "zlib.h": r"runtime/data/stream\.[ch]|tests/.*",
-    "jansson.h": r"runtime/plan/plan_json\.c|runtime/checkpoint/manifest\.c|runtime/data/array\.c|runtime/hooks/log_json\.c|tools/.*|tests/.*",
+    "jansson.h": r"runtime/plan/plan_json\.c|runtime/checkpoint/manifest\.c|runtime/data/array\.c|runtime/hooks/log_json\.c|interchange/.*|tools/.*|tests/.*",
     "graphviz/": r"tools/.*",
     "png.h": r"runtime/data/image_png\.c|runtime/hooks/grid\.c|tools/.*|tests/.*",
     "jpeglib.h": r"runtime/data/image_jpeg\.c",

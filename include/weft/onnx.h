@@ -1,0 +1,79 @@
+/** @file
+ * onnx.h - ONNX files become graphs of a model: `libweft_train`.
+ *
+ *     weft_onnx *file = weft_onnx_open("resnet18.onnx", NULL, &error);
+ *     weft_model *m = weft_model_new("resnet18");
+ *     weft_onnx_graph(file, m, "predict", WEFT_EVAL, NULL, &error);
+ *     weft_onnx_weights(file, "resnet18.safetensors", &error);
+ *     weft_onnx_close(file);
+ *
+ * Initializers of floating point are parameters; scalars, integers and what follows from them are constants.
+ * What depends on constants and shapes alone is computed once, here. Files may be hostile. docs/onnx.md has
+ * the table of operators.
+ */
+#ifndef WEFT_ONNX_H
+#define WEFT_ONNX_H
+
+#include "weft/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** An ONNX file that is open for reading. */
+typedef struct weft_onnx weft_onnx;
+
+/** The length of an axis that a file only names, as "sequence". */
+typedef struct weft_onnx_axis {
+    const char *name; /**< the axis: dim_param in the file */
+    int64_t length;   /**< at least 1, or WEFT_BATCH */
+} weft_onnx_axis;
+
+/** A value for an input, which then is a constant and no input of the graph. */
+typedef struct weft_onnx_constant {
+    const char *name;                 /**< of the input in the file */
+    weft_dtype dtype;                 /**< its type */
+    int ndim;                         /**< number of axes */
+    int64_t shape[WEFT_MAX_NDIM];     /**< their lengths */
+    const void *data;                 /**< elements, row-major; read during the call */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
+} weft_onnx_constant;
+
+/** Options of weft_onnx_graph(); NULL or zeroes: the defaults. */
+typedef struct weft_onnx_options {
+    /** Lengths of named axes. An axis without a length is the batch where it is the first axis of an input,
+     * or has the name of such an axis; any other one is an error. */
+    int n_axes;
+    const weft_onnx_axis *axes; /**< n_axes of them */
+    int n_constants;                     /**< inputs that are constants */
+    const weft_onnx_constant *constants; /**< n_constants of them */
+    /** In a graph of WEFT_TRAIN norms keep the running statistics and do not update them, as for fine-tuning
+     * with small batches. */
+    bool batch_norm_eval;
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
+} weft_onnx_options;
+
+/** Opens an ONNX file and reads all but the weights. `env` may be NULL. NULL on
+ * failure. Close it with weft_onnx_close(). */
+WEFT_API weft_onnx *weft_onnx_open(const char *path, const weft_env *env, weft_error *error);
+/** Closes it; models made of it stay. NULL is fine. */
+WEFT_API void weft_onnx_close(weft_onnx *file);
+
+/** Builds the file's graph as graph `name` of a model. In a graph of WEFT_TRAIN dropout drops, and BatchNorm
+ * uses and updates the batch's statistics. Parameters get the initializers' names, so graphs of one file
+ * share them. Inputs and outputs have the file's names, where '/' and ':' become '_'. NULL on failure: the
+ * error names the node; the model is then to be freed. */
+WEFT_API weft_graph *weft_onnx_graph(weft_onnx *file, weft_model *model, const char *name, weft_mode mode,
+                                     const weft_onnx_options *options, weft_error *error);
+/** The value that the file calls `name`, in the graph that was built last; NULL where it has none: it may
+ * have become part of a constant. */
+WEFT_API weft_value *weft_onnx_value(const weft_onnx *file, const char *name);
+
+/** Writes the initial values of the parameters of all graphs built so far as safetensors, in the types that
+ * the file has them in, without holding them in memory. */
+WEFT_API weft_status weft_onnx_weights(weft_onnx *file, const char *path, weft_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,163 @@
+/* import.h - how an ONNX graph becomes calls of builders.
+ *
+ * A file's values are known (constants, and what follows from them and from shapes) or values of a graph. A
+ * node whose operands are all known is computed here, by a graph of its own (known.c); any other one is built
+ * by the row of its operator (operators.h).
+ *
+ * Which lengths follow the batch? Everything is built twice, in the graph that the caller wants and in a
+ * shadow of it with another batch: a known number that differs between the two sides depends on the batch.
+ * So there is no algebra of symbols, whatever a file computes from its shapes. */
+#ifndef WEFT_INTERCHANGE_ONNX_IMPORT_H
+#define WEFT_INTERCHANGE_ONNX_IMPORT_H
+
+#include "interchange/onnx/file.h"
+#include "weft/onnx.h"
+#include "weft/weft.h"
+
+enum { SIDES = 2 }; /* the graph, and its shadow */
+
+/* A value that is known while importing. */
+typedef struct onnx_known {
+    tensor type; /* axes may be 0 */
+    void *data;  /* elements, row-major */
+} onnx_known;
+
+/* A value of a file. */
+typedef struct onnx_value {
+    struct onnx_value *next; /* with the same hash */
+    const char *name;
+    const onnx_tensor *initializer;  /* NULL: it has none */
+    const onnx_known *known[SIDES];  /* NULL: not known, or not read yet. One pointer twice: it is the same */
+    weft_value *value[SIDES];        /* in the graphs; NULL: not made yet */
+} onnx_value;
+
+/* The names of a graph, of a function or of a branch. */
+typedef struct onnx_frame {
+    struct onnx_frame *outer; /* whose values a branch sees, too; NULL: none */
+    const onnx_node *call;    /* of a function, whose attributes its nodes refer to; NULL: none */
+    struct onnx_frame *call_frame;
+    const onnx_function *function;
+    int n_opsets;
+    const onnx_opset *opsets;
+    onnx_value *table[256];
+} onnx_frame;
+
+/* A parameter or state, and where its initial value is. */
+typedef struct onnx_variable {
+    const char *path; /* "layer1/0/conv1/weight" */
+    const onnx_tensor *initializer;
+    bool is_state;
+} onnx_variable;
+
+struct weft_onnx {
+    kit_arena arena; /* first: kit_object() */
+    onnx_file file;
+    int n_variables;
+    onnx_variable *variables;
+    onnx_frame *last; /* of the graph that was built last */
+};
+
+/* A graph that is being built. */
+typedef struct importer {
+    weft_onnx *onnx;
+    kit_arena *arena;
+    const weft_onnx_options *options;
+    weft_graph *graph[SIDES];
+    int64_t batch[SIDES];
+    onnx_frame *frame;      /* the present one */
+    int depth;              /* of functions and branches */
+    const char *scope;      /* of the node that is built: "encoder/layer1" */
+    weft_error *error;
+} importer;
+
+/* A node that is being built, on one side. */
+typedef struct onnx_call {
+    importer *in;
+    const onnx_node *node;
+    int64_t opset;
+    int side;
+    onnx_value **operands;     /* NULL: left out */
+    weft_value **scratch;      /* known operands as constants of a graph that computes the node; NULL: there is none */
+    weft_graph *scratch_graph;
+    weft_value **results;      /* what the row has built */
+    uint64_t asked_operands, asked_attributes; /* bits: what the row has looked at */
+} onnx_call;
+
+/* ---- what a row asks (call.c). Operands and attributes that no row asks for are an error: an importer that
+ * passes over an attribute makes wrong numbers. ---- */
+
+/* "model.onnx: node 12 'fc' (Gemm): " and why; returns NULL, so that a row refuses in one line. */
+weft_value *onnx_refuse(onnx_call *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Operand i in the graph. NULL: it is left out, or an error stands. */
+weft_value *onnx_in(onnx_call *c, int i);
+bool onnx_has(const onnx_call *c, int i); /* whether operand i is given */
+int onnx_operands(const onnx_call *c);    /* how many places for operands the node has, left out ones too */
+/* Marks the operands from i on as looked at, for a row that has no use for them. */
+void onnx_pass_over(onnx_call *c, int i);
+
+/* What operand i is, where it is known on this side; else NULL, without an error. */
+const onnx_known *onnx_known_in(onnx_call *c, int i);
+/* The same as numbers, of any type; `*n` of them. NULL: an error stands, or it is left out (*n is 0). */
+const double *onnx_numbers(onnx_call *c, int i, int *n);
+const int64_t *onnx_integers(onnx_call *c, int i, int *n);
+/* One number; `otherwise` where the operand is left out. */
+double onnx_number(onnx_call *c, int i, double otherwise);
+int64_t onnx_integer(onnx_call *c, int i, int64_t otherwise);
+/* Lengths of axes: a number that is the batch on both sides is WEFT_BATCH, another one that depends on the
+ * batch ONNX_DEPENDS. */
+#define ONNX_DEPENDS (INT64_MIN + 1)
+const int64_t *onnx_lengths(onnx_call *c, int i, int *n);
+
+int64_t onnx_int(onnx_call *c, const char *name, int64_t otherwise);
+double onnx_real(onnx_call *c, const char *name, double otherwise);
+const char *onnx_word(onnx_call *c, const char *name, const char *otherwise);
+const int64_t *onnx_ints(onnx_call *c, const char *name, int *n); /* NULL: not given, *n is 0 */
+const float *onnx_reals(onnx_call *c, const char *name, int *n);
+const onnx_attribute *onnx_attribute_of(onnx_call *c, const char *name); /* NULL: not given */
+
+/* The graph that is built. */
+weft_graph *onnx_graph_of(const onnx_call *c);
+/* Whether the graph trains. */
+bool onnx_trains(const onnx_call *c);
+/* Makes result i; result 0 is what a row returns. */
+void onnx_result(onnx_call *c, int i, weft_value *value);
+bool onnx_wants(const onnx_call *c, int i); /* whether the node names result i */
+
+/* Operand i as a state, as running statistics are; an initializer of f32. NULL: it is not one. */
+weft_value *onnx_state(onnx_call *c, int i);
+
+/* A constant like `near`: its type, and no axes. */
+weft_value *onnx_constant(onnx_call *c, weft_value *near, double number);
+/* Makes an axis non-negative; false after an error. */
+bool onnx_axis_of(onnx_call *c, int64_t axis, int ndim, int *resolved);
+/* x in another shape of onnx_lengths(): one axis may be ONNX_DEPENDS. */
+weft_value *onnx_reshape(onnx_call *c, weft_value *x, int n, const int64_t *lengths);
+/* The lengths of x's axes, with WEFT_BATCH where one is the batch and ONNX_DEPENDS where it depends on it. */
+void onnx_shape_of(onnx_call *c, int i, int64_t lengths[WEFT_MAX_NDIM]);
+
+/* ---- the rest of the importer ---- */
+
+/* The value that a name means here; NULL: no such value. */
+onnx_value *onnx_find(onnx_frame *frame, const char *name);
+onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name);
+/* A value as one of the graph on a side; NULL: an error stands. */
+weft_value *onnx_value_in(importer *in, onnx_value *v, int side);
+/* What it is; NULL: not known, or an error stands. */
+const onnx_known *onnx_known_of(importer *in, onnx_value *v, int side);
+/* Whether it is trained: an initializer of floating point with more than one element. */
+bool onnx_is_parameter(const onnx_value *v);
+onnx_known *onnx_known_new(importer *in, const tensor *type);
+
+/* Computes a node whose operands are known. */
+struct onnx_operator;
+bool onnx_fold(onnx_call *c, const struct onnx_operator *op, onnx_value **results);
+/* Builds the nodes of a graph in the present frame. */
+bool onnx_nodes(importer *in, const onnx_graph *graph);
+
+/* A file's name as a name in Weft: '/', ':' and what names may not have become '_'. */
+const char *onnx_name(importer *in, const char *name);
+/* "layer1.0.conv1.weight" -> "layer1/0/conv1/weight" */
+const char *onnx_path(importer *in, const char *name);
+
+#endif

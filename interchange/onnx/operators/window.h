@@ -1,0 +1,19 @@
+/* window.h - where the kernels of convolutions and pools are placed: strides, dilations, pads, auto_pad. */
+#ifndef WEFT_INTERCHANGE_ONNX_OPERATORS_WINDOW_H
+#define WEFT_INTERCHANGE_ONNX_OPERATORS_WINDOW_H
+
+#include "interchange/onnx/import.h"
+
+enum { ONNX_SPACE = 3 }; /* the most axes of a kernel */
+
+typedef struct onnx_window {
+    int n; /* axes of the kernel: 1 to ONNX_SPACE */
+    int64_t kernel[ONNX_SPACE], stride[ONNX_SPACE], dilation[ONNX_SPACE];
+    int64_t before[ONNX_SPACE], after[ONNX_SPACE]; /* the padding */
+} onnx_window;
+
+/* Reads the attributes of a node over x[N, C, ...] with a kernel of these lengths (NULL: kernel_shape). */
+bool onnx_window_of(onnx_call *c, weft_value *x, const int64_t *kernel, onnx_window *w);
+bool onnx_window_is_even(const onnx_window *w); /* equal padding on both sides of each axis */
+
+#endif

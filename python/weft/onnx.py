@@ -1,0 +1,58 @@
+"""ONNX files as graphs of a model.
+
+    m = weft.Model("resnet18", batch=2)
+    file = weft.Onnx("resnet18.onnx")
+    file.graph(m, "predict")
+    file.weights("resnet18.safetensors")
+"""
+from ._arrays import as_array
+from ._build import BATCH, place
+from ._handles import Handle
+from ._lib import NULL, call, ffi, lib, make, text, word
+
+
+class Onnx(Handle):
+    """An ONNX file that is open for reading."""
+
+    def __init__(self, path):
+        super().__init__(make(lib.weft_onnx_open, text(path), NULL), lib.weft_onnx_close)
+
+    def graph(self, model, name="predict", train=False, axes=None, constants=None, batch_norm_eval=False):
+        """Builds the file's graph as graph `name` of a model.
+
+        axes: {"sequence": 128}, lengths of named axes; "batch" is the model's batch
+        constants: {"shape": array}, inputs that are constants
+        batch_norm_eval: norms of a graph that trains use the running statistics
+        """
+        keep = []
+        made = ffi.new("weft_onnx_options *")
+        made.batch_norm_eval = batch_norm_eval
+        made.n_axes, made.axes = _axes(axes or {}, keep)
+        made.n_constants, made.constants = _constants(constants or {}, keep)
+        lib.weft_model_at(model.pointer, *place())
+        pointer = make(lib.weft_onnx_graph, self.pointer, model.pointer, text(name), lib.WEFT_TRAIN if train else lib.WEFT_EVAL, made)
+        return model._graph(pointer)
+
+    def weights(self, path):
+        """Writes the initial values of the parameters of all graphs built so far as safetensors."""
+        call(lib.weft_onnx_weights, self.pointer, text(path))
+
+
+def _axes(axes, keep):
+    made = ffi.new("weft_onnx_axis[]", len(axes) or 1)
+    for i, (name, length) in enumerate(axes.items()):
+        keep.append(text(name))
+        made[i].name, made[i].length = keep[-1], BATCH if length == "batch" else length
+    keep.append(made)
+    return len(axes), made
+
+
+def _constants(constants, keep):
+    made = ffi.new("weft_onnx_constant[]", len(constants) or 1)
+    for i, (name, value) in enumerate(constants.items()):
+        array, dtype = as_array(value, None, f"constant {name}")
+        keep += [text(name), array, ffi.from_buffer(array) if array.size else ffi.new("char[1]")]
+        made[i].name, made[i].data, made[i].ndim, made[i].dtype = keep[-3], keep[-1], array.ndim, word("weft_dtype", dtype)
+        made[i].shape[0:array.ndim] = list(array.shape)
+    keep.append(made)
+    return len(constants), made
