@@ -50,6 +50,11 @@ typedef struct weft_onnx_options {
     /** In a graph of WEFT_TRAIN norms keep the running statistics and do not update them, as for fine-tuning
      * with small batches. */
     bool batch_norm_eval;
+    /** A new last layer, for other classes: the linear layer (Gemm, or MatMul and Add) that makes the value of
+     * this name is replaced by one with `head_length` results and fresh parameters, which keep the names of the
+     * old ones. NULL: the layer stays. */
+    const char *head;
+    int64_t head_length; /**< results of the new layer, at least 1; 0 without `head` */
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_onnx_options;
 

@@ -28,8 +28,6 @@ weft_value *weft_onnx_value(const weft_onnx *onnx, const char *name) {
 
 /* ---- scopes: a node's name without its last level, as exporters of PyTorch write it ---- */
 
-typedef weft_graph *enter_or_leave(weft_graph *graph, const char *name);
-
 static void each_level(importer *in, const char *path, int side, bool is_entered) {
     char level[201];
     while (*path) {
@@ -44,11 +42,11 @@ static void each_level(importer *in, const char *path, int side, bool is_entered
     }
 }
 
-static void enter(importer *in, const char *path, int side) {
+void onnx_enter(importer *in, const char *path, int side) {
     each_level(in, path, side, true);
 }
 
-static void leave(importer *in, const char *path, int side) {
+void onnx_leave(importer *in, const char *path, int side) {
     each_level(in, path, side, false);
 }
 
@@ -65,7 +63,7 @@ static const char *scope_of(importer *in, const onnx_node *node) {
 /* ---- values of graphs ---- */
 
 /* Whether the model has recorded an error, which becomes the import's. */
-static bool failed(importer *in, int side, const onnx_call *c) {
+bool onnx_failed(importer *in, int side, const onnx_call *c) {
     weft_error error = {0};
     if (weft_model_take_error(weft_graph_model(in->graph[side]), &error)) {
         if (c) onnx_refuse((onnx_call *)c, "%s%s", side ? "with another batch: " : "", error.text);
@@ -75,7 +73,7 @@ static bool failed(importer *in, int side, const onnx_call *c) {
 }
 
 /* A path that no other initializer of the file has: names may differ by what a path cannot have. */
-static const char *path_for(importer *in, const onnx_tensor *t) {
+const char *onnx_path_for(importer *in, const onnx_tensor *t) {
     const char *path = onnx_path(in, t->name);
     for (int i = 0; i < in->onnx->n_variables; i++) {
         const onnx_variable *v = &in->onnx->variables[i];
@@ -104,17 +102,17 @@ static void note_variable(importer *in, const char *path, const onnx_tensor *t, 
 
 /* Made at the top level, whatever scope is open: its name says where it belongs. */
 static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool is_state) {
-    const char *path = path_for(in, t), *name = strrchr(path, '/');
+    const char *path = onnx_path_for(in, t), *name = strrchr(path, '/');
     char *folder = kit_copy(in->arena, path);
     if (!folder) return kit_no_memory(in->error, path), NULL;
     folder[name ? name - path : 0] = 0;
     name = name ? name + 1 : path;
-    leave(in, in->scope, side);
-    enter(in, folder, side);
+    onnx_leave(in, in->scope, side);
+    onnx_enter(in, folder, side);
     weft_value *v = is_state ? weft_state_in(in->graph[side], name, WEFT_F32, t->ndim, t->shape, (weft_init){0})
                              : weft_parameter_in(in->graph[side], name, t->ndim, t->shape, (weft_init){0});
-    leave(in, folder, side);
-    enter(in, in->scope, side);
+    onnx_leave(in, folder, side);
+    onnx_enter(in, in->scope, side);
     note_variable(in, path, t, is_state);
     return v;
 }
@@ -209,11 +207,11 @@ static bool build(onnx_call *c, const onnx_operator *op, onnx_value **results) {
     in->scope = scope_of(in, c->node);
     for (c->side = 0; c->side < SIDES && !in->error->status; c->side++) {
         memset(c->results, 0, (size_t)c->node->n_out * sizeof *c->results);
-        enter(in, in->scope, c->side);
+        onnx_enter(in, in->scope, c->side);
         weft_value *first = build_one(c, op);
-        leave(in, in->scope, c->side);
+        onnx_leave(in, in->scope, c->side);
         onnx_result(c, 0, first);
-        if (failed(in, c->side, c)) return false;
+        if (onnx_failed(in, c->side, c)) return false;
         for (int i = 0; i < c->node->n_out; i++)
             if (results[i]) results[i]->value[c->side] = c->results[i];
     }
@@ -297,6 +295,8 @@ static bool inline_function(onnx_call *c, const onnx_function *f) {
 }
 
 static bool import_node(importer *in, const onnx_node *node) {
+    if (node == in->head.product) return true;
+    if (node == in->head.last) return onnx_head_build(in);
     onnx_call c = {.in = in, .node = node, .opset = opset_of(in->frame, node->domain)};
     const onnx_operator *op = onnx_operator_find(node->domain, node->op, c.opset);
     const onnx_function *f = op ? NULL : function_of(&in->onnx->file, node);
@@ -370,7 +370,7 @@ static bool define_input(importer *in, const onnx_port *port) {
     onnx_value *v = onnx_define(in, in->frame, port->name);
     for (int side = 0; v && side < SIDES; side++) {
         v->value[side] = weft_input(in->graph[side], onnx_name(in, port->name), dtype, port->ndim, shape);
-        if (failed(in, side, NULL)) return false;
+        if (onnx_failed(in, side, NULL)) return false;
         for (int i = 0; i < port->ndim; i++)
             if (shape[i] == WEFT_BATCH) in->batch[side] = weft_dim(v->value[side], i);
     }
@@ -403,7 +403,7 @@ static bool define_outputs(importer *in, const onnx_graph *g) {
         if (!v) return kit_fail(in->error, WEFT_FILE, "%.300s: nothing makes output '%.80s'", in->onnx->file.wire.path, name), false;
         weft_value *value = onnx_value_in(in, v, 0);
         weft_output(value, onnx_name(in, name));
-        if (failed(in, 0, NULL)) return false;
+        if (onnx_failed(in, 0, NULL)) return false;
     }
     return true;
 }
@@ -412,7 +412,7 @@ static bool define_outputs(importer *in, const onnx_graph *g) {
 
 static bool import_graph(importer *in) {
     const onnx_graph *g = &in->onnx->file.graph;
-    return define_inputs(in, g) && onnx_nodes(in, g) && define_outputs(in, g);
+    return onnx_head_find(in) && define_inputs(in, g) && onnx_nodes(in, g) && define_outputs(in, g);
 }
 
 /* The batch of the shadow: another one than the model's, which is that of any value along WEFT_BATCH. */
@@ -438,7 +438,7 @@ weft_graph *weft_onnx_graph(weft_onnx *onnx, weft_model *model, const char *name
         in.graph[0] = weft_graph_new(model, name, mode);
         shadow_batch(shadow, in.graph[0]);
         in.graph[1] = weft_graph_new(shadow, name, mode);
-        if (!failed(&in, 0, NULL)) import_graph(&in);
+        if (!onnx_failed(&in, 0, NULL)) import_graph(&in);
     }
     weft_model_free(shadow);
     onnx->last = error->status ? NULL : frame;

@@ -57,6 +57,13 @@ struct weft_onnx {
     onnx_frame *last; /* of the graph that was built last */
 };
 
+/* The linear layer that options.head replaces. */
+typedef struct onnx_head {
+    const onnx_node *last;    /* makes its result; NULL: no layer is replaced */
+    const onnx_node *product; /* the node before it, which goes too; NULL: there is none */
+    const char *x, *weight;   /* names of its operands */
+} onnx_head;
+
 /* A graph that is being built. */
 typedef struct importer {
     weft_onnx *onnx;
@@ -66,6 +73,7 @@ typedef struct importer {
     int64_t batch[SIDES];
     onnx_frame *frame;      /* the present one */
     int depth;              /* of functions and branches */
+    onnx_head head;
     const char *scope;      /* of the node that is built: "encoder/layer1" */
     weft_error *error;
 } importer;
@@ -137,6 +145,18 @@ weft_value *onnx_reshape(onnx_call *c, weft_value *x, int n, const int64_t *leng
 void onnx_shape_of(onnx_call *c, int i, int64_t lengths[WEFT_MAX_NDIM]);
 
 /* ---- the rest of the importer ---- */
+
+/* Finds the layer that options.head names; false after an error. */
+bool onnx_head_find(importer *in);
+/* Builds the new layer, on each side. */
+bool onnx_head_build(importer *in);
+/* The path of an initializer as a parameter, which no other one has. */
+const char *onnx_path_for(importer *in, const onnx_tensor *t);
+/* Enters and leaves the scopes of a path. */
+void onnx_enter(importer *in, const char *path, int side);
+void onnx_leave(importer *in, const char *path, int side);
+/* Whether a model has recorded an error, which becomes the import's; `c` may be NULL. */
+bool onnx_failed(importer *in, int side, const onnx_call *c);
 
 /* The value that a name means here; NULL: no such value. */
 onnx_value *onnx_find(onnx_frame *frame, const char *name);
