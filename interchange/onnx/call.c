@@ -47,16 +47,25 @@ const onnx_known *onnx_known_in(onnx_call *c, int i) {
 /* An element of any type of numbers, as a double: exact up to 2^53. */
 static double element(const onnx_known *k, int64_t i) {
     switch (k->type.dtype) {
-    case WEFT_F32: return ((const float *)k->data)[i];
-    case WEFT_F64: return ((const double *)k->data)[i];
-    case WEFT_I64: return (double)((const int64_t *)k->data)[i];
-    case WEFT_I32: return ((const int32_t *)k->data)[i];
+    case WEFT_F32:
+        return ((const float *)k->data)[i];
+    case WEFT_F64:
+        return ((const double *)k->data)[i];
+    case WEFT_I64:
+        return (double)((const int64_t *)k->data)[i];
+    case WEFT_I32:
+        return ((const int32_t *)k->data)[i];
     case WEFT_U8:
-    case WEFT_BOOL: return ((const uint8_t *)k->data)[i];
-    case WEFT_I8: return ((const int8_t *)k->data)[i];
-    case WEFT_U16: return ((const uint16_t *)k->data)[i];
-    case WEFT_U32: return ((const uint32_t *)k->data)[i];
-    default: return 0;
+    case WEFT_BOOL:
+        return ((const uint8_t *)k->data)[i];
+    case WEFT_I8:
+        return ((const int8_t *)k->data)[i];
+    case WEFT_U16:
+        return ((const uint16_t *)k->data)[i];
+    case WEFT_U32:
+        return ((const uint32_t *)k->data)[i];
+    default:
+        return 0;
     }
 }
 
@@ -70,12 +79,16 @@ static const onnx_known *needed(onnx_call *c, int i, int *n) {
     *n = 0;
     if (!onnx_has(c, i)) return NULL;
     if (!k) {
-        onnx_refuse(c, "its operand %d, '%.80s', is computed when the graph runs; it must be known here: a constant, or "
-                       "what follows from constants and shapes", i, c->operands[i]->name);
+        onnx_refuse(
+            c,
+            "its operand %d, '%.80s', is computed when the graph runs; it must be known here: a constant, or "
+            "what follows from constants and shapes",
+            i, c->operands[i]->name);
         return NULL;
     }
     if (!is_readable(k->type.dtype)) {
-        onnx_refuse(c, "its operand %d, '%.80s', is a constant of %s", i, c->operands[i]->name, weft_dtype_name(k->type.dtype));
+        onnx_refuse(c, "its operand %d, '%.80s', is a constant of %s", i, c->operands[i]->name,
+                    weft_dtype_name(k->type.dtype));
         return NULL;
     }
     int64_t count = tensor_elements(&k->type);
@@ -154,11 +167,14 @@ static const onnx_attribute *attribute_in(const onnx_attribute *list, int n, con
     return NULL;
 }
 
-/* An attribute of a call that a node of a function's body refers to: the call's, or the function's default. */
+/* An attribute of a call that a node of a function's body refers to: the call's, or the function's
+ * default. */
 static const onnx_attribute *referred(const onnx_frame *frame, const onnx_attribute *a) {
     for (; a && a->reference && frame && frame->call; frame = frame->call_frame) {
-        const onnx_attribute *given = attribute_in(frame->call->attributes, frame->call->n_attributes, a->reference);
-        a = given ? given : attribute_in(frame->function->attributes, frame->function->n_attributes, a->reference);
+        const onnx_attribute *given =
+            attribute_in(frame->call->attributes, frame->call->n_attributes, a->reference);
+        a = given ? given
+                  : attribute_in(frame->function->attributes, frame->function->n_attributes, a->reference);
     }
     return a && a->reference ? NULL : a;
 }

@@ -1,5 +1,5 @@
-/* families.h - declares what the rows of operators_list.h name, so that a function with another signature does
- * not compile. */
+/* families.h - declares what the rows of operators_list.h name, so that a function with another
+ * signature does not compile. */
 #ifndef WEFT_INTERCHANGE_ONNX_FAMILIES_H
 #define WEFT_INTERCHANGE_ONNX_FAMILIES_H
 

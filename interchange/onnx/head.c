@@ -41,8 +41,10 @@ bool onnx_head_find(importer *in) {
     const onnx_node *before = product_before(g, last);
     const onnx_node *layer = before ? before : last;
     if (!before && !is_product(g, last, "Gemm") && !is_product(g, last, "MatMul")) {
-        kit_fail(in->error, WEFT_UNSUPPORTED, "%.300s: '%.80s' is made by %.60s: a new head takes the place of a linear layer, "
-                 "Gemm or MatMul with weights of the file, whose result it is named by", path, o->head, last->op);
+        kit_fail(in->error, WEFT_UNSUPPORTED,
+                 "%.300s: '%.80s' is made by %.60s: a new head takes the place of a linear layer, "
+                 "Gemm or MatMul with weights of the file, whose result it is named by",
+                 path, o->head, last->op);
         return false;
     }
     in->head = (onnx_head){last, before, layer->in[0], layer->in[1]};
@@ -60,7 +62,9 @@ static const char *layer_of(importer *in, const onnx_value *weight) {
 bool onnx_head_build(importer *in) {
     onnx_value *x = onnx_find(in->frame, in->head.x), *weight = onnx_find(in->frame, in->head.weight);
     if (!x || !weight || !weight->initializer)
-        return kit_fail(in->error, WEFT_FILE, "%.300s: the layer of '%.80s' has no operands", in->onnx->file.wire.path, in->options->head), false;
+        return kit_fail(in->error, WEFT_FILE, "%.300s: the layer of '%.80s' has no operands",
+                        in->onnx->file.wire.path, in->options->head),
+               false;
     onnx_value *made = onnx_define(in, in->frame, in->options->head);
     const char *path = made ? layer_of(in, weight) : NULL, *slash = path ? strrchr(path, '/') : NULL;
     char *folder = path ? kit_copy(in->arena, path) : NULL;

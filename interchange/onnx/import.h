@@ -26,9 +26,9 @@ typedef struct onnx_known {
 typedef struct onnx_value {
     struct onnx_value *next; /* with the same hash */
     const char *name;
-    const onnx_tensor *initializer;  /* NULL: it has none */
-    const onnx_known *known[SIDES];  /* NULL: not known, or not read yet. One pointer twice: it is the same */
-    weft_value *value[SIDES];        /* in the graphs; NULL: not made yet */
+    const onnx_tensor *initializer; /* NULL: it has none */
+    const onnx_known *known[SIDES]; /* NULL: not known, or not read yet. One pointer twice: it is the same */
+    weft_value *value[SIDES];       /* in the graphs; NULL: not made yet */
 } onnx_value;
 
 /* The names of a graph, of a function or of a branch. */
@@ -71,10 +71,10 @@ typedef struct importer {
     const weft_onnx_options *options;
     weft_graph *graph[SIDES];
     int64_t batch[SIDES];
-    onnx_frame *frame;      /* the present one */
-    int depth;              /* of functions and branches */
+    onnx_frame *frame; /* the present one */
+    int depth;         /* of functions and branches */
     onnx_head head;
-    const char *scope;      /* of the node that is built: "encoder/layer1" */
+    const char *scope; /* of the node that is built: "encoder/layer1" */
     weft_error *error;
 } importer;
 
@@ -84,10 +84,11 @@ typedef struct onnx_call {
     const onnx_node *node;
     int64_t opset;
     int side;
-    onnx_value **operands;     /* NULL: left out */
-    weft_value **scratch;      /* known operands as constants of a graph that computes the node; NULL: there is none */
+    onnx_value **operands; /* NULL: left out */
+    /* A graph that computes the node from known operands, and these as constants; NULL: there is none. */
     weft_graph *scratch_graph;
-    weft_value **results;      /* what the row has built */
+    weft_value **scratch;
+    weft_value **results;                      /* what the row has built */
     uint64_t asked_operands, asked_attributes; /* bits: what the row has looked at */
 } onnx_call;
 
@@ -174,6 +175,18 @@ struct onnx_operator;
 bool onnx_fold(onnx_call *c, const struct onnx_operator *op, onnx_value **results);
 /* Builds the nodes of a graph in the present frame. */
 bool onnx_nodes(importer *in, const onnx_graph *graph);
+/* Defines its initializers there. */
+bool onnx_initializers(importer *in, const onnx_graph *graph);
+
+/* ---- graphs within a graph (bodies.c) ---- */
+
+enum { ONNX_DEEPEST = 32 };
+/* The file's function of a node's name; NULL: there is none. */
+const onnx_function *onnx_function_of(const onnx_file *file, const onnx_node *node);
+/* Builds the body of a function in the place of its call. */
+bool onnx_inline(onnx_call *c, const onnx_function *f);
+/* Builds the branch of an If whose condition is known. */
+bool onnx_if(onnx_call *c);
 
 /* A file's name as a name in Weft: '/', ':' and what names may not have become '_'. */
 const char *onnx_name(importer *in, const char *name);

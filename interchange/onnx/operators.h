@@ -9,11 +9,11 @@ typedef struct onnx_operator {
     const char *domain, *name;
     int64_t since; /* the row holds from this opset on, until the next row of the name */
     /* One of these: */
-    weft_value *(*build)(onnx_call *c);                 /* returns result 0; NULL after an error */
-    weft_value *(*unary)(weft_value *x);                /* the same from operand 0 alone */
+    weft_value *(*build)(onnx_call *c);                  /* returns result 0; NULL after an error */
+    weft_value *(*unary)(weft_value *x);                 /* the same from operand 0 alone */
     weft_value *(*binary)(weft_value *a, weft_value *b); /* from two operands, which broadcast */
-    const onnx_known *(*know)(onnx_call *c);            /* what result 0 is, from attributes and types alone */
-    bool is_random; /* equal calls give other results: it is never computed here */
+    const onnx_known *(*know)(onnx_call *c); /* what result 0 is, from attributes and types alone */
+    bool is_random;                          /* equal calls give other results: it is never computed here */
 } onnx_operator;
 
 /* The row of an operator in an opset; NULL: there is none. */

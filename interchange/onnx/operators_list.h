@@ -1,5 +1,5 @@
-/* operators_list.h - the operators, a row each: its name, the opset since which the row holds (until the next row
- * of the name), and the function of the file of its family in operators/, or a builder of Weft:
+/* operators_list.h - the operators, a row each: its name, the opset since which the row holds (until the
+ * next row of the name), and the function of the file of its family in operators/, or a builder of Weft:
  *   BUILD   weft_value *function(onnx_call *)   KNOW    the same, known from attributes and types alone
  *   UNARY   weft_value *builder(weft_value *)   RANDOM  as BUILD; equal calls give other results
  *   BINARY  the same of two that broadcast */

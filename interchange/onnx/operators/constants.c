@@ -16,7 +16,8 @@ static const onnx_known *known_of_tensor(onnx_call *c, const onnx_tensor *t) {
     }
     tensor type = tensor_of(dtype, t->ndim, t->shape);
     onnx_known *k = onnx_known_new(c->in, &type);
-    if (!k || onnx_tensor_read(&c->in->onnx->file, t, 0, k->data, onnx_tensor_bytes(t), c->in->error)) return NULL;
+    if (!k || onnx_tensor_read(&c->in->onnx->file, t, 0, k->data, onnx_tensor_bytes(t), c->in->error))
+        return NULL;
     return k;
 }
 
@@ -52,7 +53,8 @@ static int64_t clamped(int64_t axis, int ndim) {
 const onnx_known *onnx_know_shape(onnx_call *c) {
     tensor type;
     if (!type_of_operand(c, &type)) return NULL;
-    int64_t begin = clamped(onnx_int(c, "start", 0), type.ndim), end = clamped(onnx_int(c, "end", type.ndim), type.ndim);
+    int64_t begin = clamped(onnx_int(c, "start", 0), type.ndim),
+            end = clamped(onnx_int(c, "end", type.ndim), type.ndim);
     return known_of(c, WEFT_I64, 1, end > begin ? end - begin : 0, type.shape + begin);
 }
 

@@ -9,7 +9,8 @@ weft_value *onnx_build_gemm(onnx_call *c) {
     double alpha = onnx_real(c, "alpha", 1), beta = onnx_real(c, "beta", 1);
     if (!a || !b) return NULL;
     bool is_layer = !turns_a && turns_b && alpha == 1 && beta == 1 && (!d || weft_ndim(d) == 1);
-    if (is_layer && weft_ndim(b) == 2) return weft_linear_op(a, b, d && weft_dim(d, 0) == weft_dim(b, 0) ? d : NULL);
+    if (is_layer && weft_ndim(b) == 2)
+        return weft_linear_op(a, b, d && weft_dim(d, 0) == weft_dim(b, 0) ? d : NULL);
     weft_value *y = weft_matmul(a, b, turns_a, turns_b);
     if (alpha != 1) y = weft_scale(y, alpha);
     if (d && beta != 1) d = weft_scale(d, beta);

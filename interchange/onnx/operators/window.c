@@ -13,7 +13,8 @@ static bool numbers(onnx_call *c, const char *name, int n, int64_t *into) {
 }
 
 /* SAME: as many windows as strides, the padding shared by both sides; an odd one goes to the side named. */
-static void same(const onnx_window *w, int64_t length, int i, bool is_upper, int64_t *before, int64_t *after) {
+static void same(const onnx_window *w, int64_t length, int i, bool is_upper, int64_t *before,
+                 int64_t *after) {
     int64_t windows = (length + w->stride[i] - 1) / w->stride[i];
     int64_t reach = (windows - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1;
     int64_t pad = reach > length ? reach - length : 0;
@@ -26,12 +27,14 @@ static bool padding(onnx_call *c, weft_value *x, onnx_window *w) {
     const int64_t *pads = onnx_ints(c, "pads", &n);
     const char *automatic = onnx_word(c, "auto_pad", "NOTSET");
     bool is_same = !strncmp(automatic, "SAME_", 5), is_set = !strcmp(automatic, "NOTSET");
-    if (!is_same && !is_set && strcmp(automatic, "VALID")) return onnx_refuse(c, "auto_pad is '%.40s'", automatic);
+    if (!is_same && !is_set && strcmp(automatic, "VALID"))
+        return onnx_refuse(c, "auto_pad is '%.40s'", automatic);
     if (is_set && pads && n != 2 * w->n) return onnx_refuse(c, "pads has %d numbers for %d axes", n, w->n);
     for (int i = 0; i < w->n; i++) {
         w->before[i] = is_set && pads ? pads[i] : 0;
         w->after[i] = is_set && pads ? pads[i + w->n] : 0;
-        if (is_same) same(w, weft_dim(x, 2 + i), i, !strcmp(automatic, "SAME_UPPER"), &w->before[i], &w->after[i]);
+        if (is_same)
+            same(w, weft_dim(x, 2 + i), i, !strcmp(automatic, "SAME_UPPER"), &w->before[i], &w->after[i]);
         if (w->before[i] < 0 || w->after[i] < 0) return onnx_refuse(c, "padding below 0");
     }
     return true;

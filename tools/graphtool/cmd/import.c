@@ -38,7 +38,8 @@ static const loss_kind *loss_of(const options *o, const char **value) {
         nearest_try(&near, losses[i].name);
     }
     near_text ask = nearest_ask(&near);
-    tool_fail("--loss=%.60s%s%s are cross_entropy, mse, l1, huber, bce_with_logits", name, ask.question, ask.there);
+    tool_fail("--loss=%.60s%s%s are cross_entropy, mse, l1, huber, bce_with_logits", name, ask.question,
+              ask.there);
 }
 
 /* Classes lie on the last axis of rows and of texts, [N, C] and [B, T, C], and on axis 1 of images. */
@@ -73,7 +74,8 @@ static const weft_onnx_axis *axes_of(const options *o) {
         const char *equals = strchr(o->axis.v[i], '='), *rest = "";
         int64_t n = equals ? option_count(equals + 1, &rest) : 0;
         bool is_batch = equals && !strcmp(equals + 1, "batch");
-        if (!is_batch && (n < 1 || *rest)) tool_fail("--axis=%.80s: NAME=N is needed, with N at least 1 or batch", o->axis.v[i]);
+        if (!is_batch && (n < 1 || *rest))
+            tool_fail("--axis=%.80s: NAME=N is needed, with N at least 1 or batch", o->axis.v[i]);
         axes[i] = (weft_onnx_axis){tool_cut(o->axis.v[i], equals), is_batch ? WEFT_BATCH : n};
     }
     return axes;
@@ -83,7 +85,8 @@ static void head_of(const options *o, weft_onnx_options *how) {
     const char *colon = o->head ? strrchr(o->head, ':') : NULL, *rest = "";
     if (!o->head) return;
     how->head_length = colon ? option_count(colon + 1, &rest) : 0;
-    if (how->head_length < 1 || *rest) tool_fail("--head=%.80s: VALUE:N is needed, with N at least 1", o->head);
+    if (how->head_length < 1 || *rest)
+        tool_fail("--head=%.80s: VALUE:N is needed, with N at least 1", o->head);
     how->head = tool_cut(o->head, colon);
 }
 
@@ -91,7 +94,9 @@ static weft_optimizer optimizer_of(const options *o) {
     weft_optimizer made = {.type = "adamw", .lr = 1e-3};
     const char *colon = o->minimize ? strchr(o->minimize, ':') : NULL;
     if (o->minimize) made.type = colon ? tool_cut(o->minimize, colon) : o->minimize;
-    if (colon) tool_must(weft_fields_read(weft_optimizer_fields(), tool_text("%s", colon + 1), &made, "--minimize", &tool_why));
+    if (colon)
+        tool_must(weft_fields_read(weft_optimizer_fields(), tool_text("%s", colon + 1), &made, "--minimize",
+                                   &tool_why));
     return made;
 }
 
@@ -136,7 +141,7 @@ static void close_file(void *file) {
 }
 
 static int import_run(const options *o) {
-    import in = {.how = {.n_axes = o->axis.n, .axes = axes_of(o), .batch_norm_eval = o->batch_norm && !strcmp(o->batch_norm, "eval")}};
+import in = {.how = {.n_axes = o->axis.n, .axes = axes_of(o), .batch_norm_eval = o->batch_norm && !strcmp(o->batch_norm, "eval") } };
     in.loss = loss_of(o, &in.value);
     head_of(o, &in.how);
     if (!o->output) tool_fail("import: -o FILE is needed, for the model");
@@ -158,8 +163,10 @@ const command command_import = {
     .summary = "Make a model and its weights from an ONNX file",
     .file = "an ONNX file",
     .options = "axis batch loss minimize trainable head batch-norm output",
-    .details = "Graph predict is the file's. With --loss there are train and val, too, whose input label or target "
-               "is what the loss compares with. The weights stand beside the model: m.safetensors beside m.bin.",
-    .example = "graphtool import resnet18.onnx -o m.bin --head logits:10 --loss cross_entropy --minimize adamw:lr=1e-4",
+    .details =
+        "Graph predict is the file's. With --loss there are train and val, too, whose input label or target "
+        "is what the loss compares with. The weights stand beside the model: m.safetensors beside m.bin.",
+    .example = "graphtool import resnet18.onnx -o m.bin --head logits:10 --loss cross_entropy --minimize "
+               "adamw:lr=1e-4",
     .run = import_run,
 };
