@@ -123,23 +123,23 @@ static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool i
     return v;
 }
 
+static bool is_one(const onnx_value *v) {
+    const onnx_known *a = v->known[0], *b = v->known[1];
+    if (a == b) return true;
+    return a && b && a->type.ndim == b->type.ndim && !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
+           !memcmp(a->data, b->data, tensor_bytes(&a->type));
+}
+
 static weft_value *constant_of(importer *in, onnx_value *v, int side) {
     const onnx_known *k = onnx_known_of(in, v, side);
     if (!k) return NULL;
-    if (v->known[0] != v->known[1]) {
-        const onnx_known *a = v->known[0], *b = v->known[1];
-        bool is_same = a && b && a->type.ndim == b->type.ndim &&
-                       !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
-                       !memcmp(a->data, b->data, tensor_bytes(&a->type));
-        if (!is_same) {
-            kit_fail(in->error, WEFT_UNSUPPORTED,
-                     "%.300s: '%.80s' is a number that depends on the batch, and a node "
-                     "computes with it: import with the batch as a number (axes)",
-                     in->onnx->file.wire.path, v->name);
-            return NULL;
-        }
-    }
-    return weft_constant_tensor(in->graph[side], k->type.dtype, k->type.ndim, k->type.shape, k->data);
+    if (is_one(v)) return weft_constant_tensor(in->graph[side], k->type.dtype, k->type.ndim, k->type.shape, k->data);
+    weft_value *made = onnx_following(in, v, side);
+    if (!made && !in->error->status)
+        kit_fail(in->error, WEFT_UNSUPPORTED,
+                 "%.300s: '%.80s' depends on the batch in a way that no graph has: import with the batch as a number (axes)",
+                 in->onnx->file.wire.path, v->name);
+    return made;
 }
 
 weft_value *onnx_value_in(importer *in, onnx_value *v, int side) {
@@ -237,12 +237,7 @@ static bool know(onnx_call *c, const onnx_operator *op, onnx_value **results) {
         if (!k) return false;
         if (results[0]) results[0]->known[c->side] = k;
     }
-    const onnx_known *a = results[0] ? results[0]->known[0] : NULL,
-                     *b = results[0] ? results[0]->known[1] : NULL;
-    bool is_same = a && a->type.ndim == b->type.ndim &&
-                   !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
-                   !memcmp(a->data, b->data, tensor_bytes(&a->type));
-    if (is_same) results[0]->known[1] = a;
+    if (results[0] && is_one(results[0])) results[0]->known[1] = results[0]->known[0];
     return true;
 }
 

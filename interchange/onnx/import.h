@@ -164,6 +164,8 @@ onnx_value *onnx_find(onnx_frame *frame, const char *name);
 onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name);
 /* A value as one of the graph on a side; NULL: an error stands. */
 weft_value *onnx_value_in(importer *in, onnx_value *v, int side);
+/* The same of a known value that differs between the sides; NULL: there is no such value. */
+weft_value *onnx_following(importer *in, const onnx_value *v, int side);
 /* What it is; NULL: not known, or an error stands. */
 const onnx_known *onnx_known_of(importer *in, onnx_value *v, int side);
 /* Whether it is trained: an initializer of floating point with more than one element. */
