@@ -1,5 +1,5 @@
-/* follow.c - known values that follow the batch, as values of a graph. What they are with two batches says how: equal
- * along the batch (a mask), counting along it (indices of rows), or numbers that grow with it (a length). */
+/* follow.c - known values that follow the batch, as values of a graph. What they are with two batches says
+ * how: equal along the batch (a mask), counting along it (indices of rows), or numbers that grow with it. */
 #include "interchange/onnx/import.h"
 
 /* What a known value is with the batch of either side. */
@@ -23,8 +23,8 @@ static bool same_but_for_batch(following *f) {
 
 /* ---- elements ---- */
 
-/* The place, in a tensor whose batch axes have length 1, of element `at` of one that has them; in *row its place
- * along the last batch axis. */
+/* The place of element `at` in a tensor whose batch axes have length 1; in *row its place along the last of
+ * them. */
 static int64_t place_of(const following *f, const tensor *t, int64_t at, int64_t *row) {
     int64_t place = 0, stride = 1;
     *row = 0;

@@ -126,18 +126,21 @@ static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool i
 static bool is_one(const onnx_value *v) {
     const onnx_known *a = v->known[0], *b = v->known[1];
     if (a == b) return true;
-    return a && b && a->type.ndim == b->type.ndim && !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
+    return a && b && a->type.ndim == b->type.ndim &&
+           !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
            !memcmp(a->data, b->data, tensor_bytes(&a->type));
 }
 
 static weft_value *constant_of(importer *in, onnx_value *v, int side) {
     const onnx_known *k = onnx_known_of(in, v, side);
     if (!k) return NULL;
-    if (is_one(v)) return weft_constant_tensor(in->graph[side], k->type.dtype, k->type.ndim, k->type.shape, k->data);
+    if (is_one(v))
+        return weft_constant_tensor(in->graph[side], k->type.dtype, k->type.ndim, k->type.shape, k->data);
     weft_value *made = onnx_following(in, v, side);
     if (!made && !in->error->status)
         kit_fail(in->error, WEFT_UNSUPPORTED,
-                 "%.300s: '%.80s' depends on the batch in a way that no graph has: import with the batch as a number (axes)",
+                 "%.300s: '%.80s' depends on the batch in a way that no graph has: import with the batch as "
+                 "a number (axes)",
                  in->onnx->file.wire.path, v->name);
     return made;
 }
@@ -389,7 +392,9 @@ static bool define_outputs(importer *in, const onnx_graph *g) {
 /* ---- a graph ---- */
 
 static bool import_graph(importer *in) {
-    const onnx_graph *g = &in->onnx->file.graph;
+    onnx_graph *g = &in->onnx->file.graph;
+    if (!in->onnx->is_fused) onnx_fuse(in, g);
+    in->onnx->is_fused = true;
     return onnx_head_find(in) && define_inputs(in, g) && onnx_nodes(in, g) && define_outputs(in, g);
 }
 

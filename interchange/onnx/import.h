@@ -54,6 +54,7 @@ struct weft_onnx {
     onnx_file file;
     int n_variables;
     onnx_variable *variables;
+    bool is_fused;    /* fuse.c has seen the graph */
     onnx_frame *last; /* of the graph that was built last */
 };
 
@@ -177,6 +178,8 @@ struct onnx_operator;
 bool onnx_fold(onnx_call *c, const struct onnx_operator *op, onnx_value **results);
 /* Builds the nodes of a graph in the present frame. */
 bool onnx_nodes(importer *in, const onnx_graph *graph);
+/* Replaces parts of a graph by nodes of the domain "weft" (fuse.c). */
+void onnx_fuse(importer *in, onnx_graph *graph);
 /* Defines its initializers there. */
 bool onnx_initializers(importer *in, const onnx_graph *graph);
 

@@ -2,7 +2,7 @@
  * next row of the name), and the function of the file of its family in operators/, or a builder of Weft:
  *   BUILD   weft_value *function(onnx_call *)   KNOW    the same, known from attributes and types alone
  *   UNARY   weft_value *builder(weft_value *)   RANDOM  as BUILD; equal calls give other results
- *   BINARY  the same of two that broadcast */
+ *   BINARY  the same of two that broadcast      FUSED   as BUILD, for nodes of fuse.c */
 
 /* ---- constants and shapes ---- */
 KNOW("Constant", 1, onnx_know_constant)
@@ -31,7 +31,12 @@ BUILD("Gemm", 7, onnx_build_gemm)
 BUILD("GlobalAveragePool", 1, onnx_build_global_average_pool)
 BUILD("MaxPool", 8, onnx_build_max_pool)
 
+/* ---- what fuse.c makes ---- */
+FUSED("Attention", onnx_build_fused_attention)
+FUSED("RMSNorm", onnx_build_fused_rms_norm)
+
 #undef BUILD
+#undef FUSED
 #undef UNARY
 #undef BINARY
 #undef KNOW

@@ -150,7 +150,7 @@ def train(path, inputs, folder):
     with weft.Onnx(str(path)) as file:
         file.graph(model, "train", train=True)
         loss = weft.mean(weft.square(file.value("out")))
-        model.minimize(loss, optimizer=weft.SGD(1e-3))
+        model.minimize(loss, optimizer=weft.Adam(1e-4))
         loss.output("loss")
         file.weights(str(folder / "w.safetensors"))
     store = model.compile(batch=2, threads=2).store()
