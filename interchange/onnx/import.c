@@ -124,9 +124,7 @@ static weft_value *constant_of(importer *in, onnx_value *v, int side) {
     if (!k) return NULL;
     if (v->known[0] != v->known[1]) {
         const onnx_known *a = v->known[0], *b = v->known[1];
-        bool is_same = a && b && a->type.ndim == b->type.ndim && !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
-                       !memcmp(a->data, b->data, tensor_bytes(&a->type));
-        if (!is_same) {
+        if (!onnx_known_equal(a, b)) {
             kit_fail(in->error, WEFT_UNSUPPORTED, "%.300s: '%.80s' is a number that depends on the batch, and a node "
                      "computes with it: import with the batch as a number (axes)", in->onnx->file.wire.path, v->name);
             return NULL;
@@ -198,19 +196,13 @@ static bool is_understood(onnx_call *c, const onnx_operator *op, onnx_value **re
     return true;
 }
 
-static weft_value *build_one(onnx_call *c, const onnx_operator *op) {
-    if (op->build) return op->build(c);
-    weft_value *a = onnx_in(c, 0), *b = op->binary ? onnx_in(c, 1) : NULL;
-    return op->unary ? op->unary(a) : op->binary(a, b);
-}
-
 static bool build(onnx_call *c, const onnx_operator *op, onnx_value **results) {
     importer *in = c->in;
     in->scope = scope_of(in, c->node);
     for (c->side = 0; c->side < SIDES && !in->error->status; c->side++) {
         memset(c->results, 0, (size_t)c->node->n_out * sizeof *c->results);
         enter(in, in->scope, c->side);
-        weft_value *first = build_one(c, op);
+        weft_value *first = onnx_build_row(c, op);
         leave(in, in->scope, c->side);
         onnx_result(c, 0, first);
         if (failed(in, c->side, c)) return false;
@@ -228,10 +220,15 @@ static bool know(onnx_call *c, const onnx_operator *op, onnx_value **results) {
         if (results[0]) results[0]->known[c->side] = k;
     }
     const onnx_known *a = results[0] ? results[0]->known[0] : NULL, *b = results[0] ? results[0]->known[1] : NULL;
-    bool is_same = a && a->type.ndim == b->type.ndim && !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
-                   !memcmp(a->data, b->data, tensor_bytes(&a->type));
-    if (is_same) results[0]->known[1] = a;
+    if (onnx_known_equal(a, b)) results[0]->known[1] = a;
     return true;
+}
+
+/* Whether a result has no number yet: its shape follows the batch. */
+static bool is_open(const onnx_call *c, onnx_value **results) {
+    for (int i = 0; i < c->node->n_out; i++)
+        if (results[i] && !results[i]->known[0]) return true;
+    return false;
 }
 
 /* Whether all operands are known and none is a parameter. */
@@ -248,7 +245,9 @@ static bool import_by(onnx_call *c, const onnx_operator *op) {
     onnx_value **results = kit_take(c->in->arena, (size_t)c->node->n_out + 1, sizeof *results);
     if (!results) return kit_no_memory(c->in->error, c->node->op), false;
     if (!make_results(c, results)) return false;
-    bool is_made = op->know ? know(c, op, results) : is_known(c, op) ? onnx_fold(c, op, results) : build(c, op, results);
+    bool folds = !op->know && is_known(c, op);
+    bool is_made = op->know ? know(c, op, results) : folds ? onnx_fold(c, op, results) : build(c, op, results);
+    if (is_made && folds && is_open(c, results)) is_made = build(c, op, results);
     return is_made && !c->in->error->status && is_understood(c, op, results);
 }
 
