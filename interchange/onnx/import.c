@@ -324,7 +324,22 @@ static const weft_onnx_constant *constant_for(const importer *in, const char *na
     return NULL;
 }
 
+/* Whether a constant is of the type that the file has for the input. */
+static bool is_of_type(importer *in, const weft_onnx_constant *given) {
+    const onnx_graph *g = &in->onnx->file.graph;
+    for (int i = 0; i < g->n_inputs; i++) {
+        weft_dtype dtype;
+        const onnx_port *port = &g->inputs[i];
+        if (strcmp(port->name, given->name) || !onnx_dtype(port->type, &dtype) || dtype == given->dtype) continue;
+        kit_fail(in->error, WEFT_TYPE, "%.300s: the constant '%.80s' is %s; the input is %s", in->onnx->file.wire.path, given->name,
+                 weft_dtype_name(given->dtype), weft_dtype_name(dtype));
+        return false;
+    }
+    return true;
+}
+
 static bool define_constant(importer *in, const weft_onnx_constant *given) {
+    if (!is_of_type(in, given)) return false;
     tensor type = tensor_of(given->dtype, given->ndim, given->shape);
     onnx_value *v = onnx_define(in, in->frame, given->name);
     onnx_known *k = v ? onnx_known_new(in, &type) : NULL;
