@@ -122,7 +122,8 @@ static weft_value *value_of_lines(importer *in, const following *f, const lines 
     if (l->is_flat) return weft_broadcast_to(base, l->type.ndim, shape);
     weft_value *row = weft_arange(in->graph[side], l->type.dtype, 0, (double)WEFT_BATCH, 1);
     weft_value *step = constant_of(in, l, l->step, side);
-    return weft_add(base, weft_mul(step, weft_reshape(row, l->type.ndim, rows)));
+    weft_value *rise = weft_mul(step, weft_reshape(row, l->type.ndim, rows));
+    return weft_add(base, rise);
 }
 
 /* Numbers of one shape that are base + step times the batch: the batch is a sum of ones along it. */
@@ -141,15 +142,30 @@ static weft_value *value_of_length(importer *in, const following *f, int side) {
     }
     weft_value *ones = weft_constant(in->graph[side], WEFT_I64, WEFT_SHAPE(WEFT_BATCH), 1);
     weft_value *batch = weft_cast(weft_sum(ones, WEFT_ALL, false), a->type.dtype);
-    return weft_add(constant_of(in, &l, l.base, side), weft_mul(constant_of(in, &l, l.step, side), batch));
+    weft_value *base = constant_of(in, &l, l.base, side), *step = constant_of(in, &l, l.step, side);
+    weft_value *rise = weft_mul(step, batch);
+    return weft_add(base, rise);
+}
+
+/* Whether the two are lines along the batch. */
+static bool are_lines(importer *in, following *f, lines *l) {
+    if (!same_but_for_batch(f) || !is_plain(f->known[0]->type.dtype) || f->n == 0) return false;
+    bool counts = f->known[0]->type.dtype != WEFT_BOOL && f->known[0]->type.dtype != WEFT_U8;
+    return lines_make(in, f, l) && lines_fit(f, l) && (l->is_flat || (counts && f->n == 1));
+}
+
+bool onnx_follows(importer *in, const onnx_known *here, const onnx_known *there) {
+    following f = {.known = {here, there}, .batch = {in->batch[0], in->batch[1]}};
+    lines l;
+    return are_lines(in, &f, &l);
 }
 
 weft_value *onnx_following(importer *in, const onnx_value *v, int side) {
     following f = {.known = {v->known[0], v->known[1]}, .batch = {in->batch[0], in->batch[1]}};
     lines l;
-    if (!f.known[0] || !f.known[1] || !same_but_for_batch(&f) || !is_plain(f.known[0]->type.dtype)) return NULL;
-    bool counts = f.known[0]->type.dtype != WEFT_BOOL && f.known[0]->type.dtype != WEFT_U8;
-    if (f.n == 0) return counts ? value_of_length(in, &f, side) : NULL;
-    if (!lines_make(in, &f, &l) || !lines_fit(&f, &l)) return NULL;
-    return l.is_flat || (counts && f.n == 1) ? value_of_lines(in, &f, &l, side) : NULL;
+    if (!f.known[0] || !f.known[1]) return NULL;
+    if (are_lines(in, &f, &l)) return value_of_lines(in, &f, &l, side);
+    weft_dtype dtype = f.known[0]->type.dtype;
+    bool is_length = f.n == 0 && f.known[0]->type.ndim == f.known[1]->type.ndim && is_plain(dtype);
+    return is_length && dtype != WEFT_BOOL && dtype != WEFT_U8 ? value_of_length(in, &f, side) : NULL;
 }

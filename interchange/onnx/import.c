@@ -123,18 +123,10 @@ static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool i
     return v;
 }
 
-static bool is_one(const onnx_value *v) {
-    const onnx_known *a = v->known[0], *b = v->known[1];
-    if (a == b) return true;
-    return a && b && a->type.ndim == b->type.ndim &&
-           !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
-           !memcmp(a->data, b->data, tensor_bytes(&a->type));
-}
-
 static weft_value *constant_of(importer *in, onnx_value *v, int side) {
     const onnx_known *k = onnx_known_of(in, v, side);
     if (!k) return NULL;
-    if (is_one(v))
+    if (onnx_known_equal(v->known[0], v->known[1]))
         return weft_constant_tensor(in->graph[side], k->type.dtype, k->type.ndim, k->type.shape, k->data);
     weft_value *made = onnx_following(in, v, side);
     if (!made && !in->error->status)
@@ -211,19 +203,13 @@ static bool is_understood(onnx_call *c, const onnx_operator *op, onnx_value **re
     return true;
 }
 
-static weft_value *build_one(onnx_call *c, const onnx_operator *op) {
-    if (op->build) return op->build(c);
-    weft_value *a = onnx_in(c, 0), *b = op->binary ? onnx_in(c, 1) : NULL;
-    return op->unary ? op->unary(a) : op->binary(a, b);
-}
-
 static bool build(onnx_call *c, const onnx_operator *op, onnx_value **results) {
     importer *in = c->in;
     in->scope = scope_of(in, c->node);
     for (c->side = 0; c->side < SIDES && !in->error->status; c->side++) {
         memset(c->results, 0, (size_t)c->node->n_out * sizeof *c->results);
         onnx_enter(in, in->scope, c->side);
-        weft_value *first = build_one(c, op);
+        weft_value *first = onnx_build_row(c, op);
         onnx_leave(in, in->scope, c->side);
         onnx_result(c, 0, first);
         if (onnx_failed(in, c->side, c)) return false;
@@ -240,8 +226,16 @@ static bool know(onnx_call *c, const onnx_operator *op, onnx_value **results) {
         if (!k) return false;
         if (results[0]) results[0]->known[c->side] = k;
     }
-    if (results[0] && is_one(results[0])) results[0]->known[1] = results[0]->known[0];
+    if (results[0] && onnx_known_equal(results[0]->known[0], results[0]->known[1]))
+        results[0]->known[1] = results[0]->known[0];
     return true;
+}
+
+/* Whether a result has no number yet: its shape follows the batch. */
+static bool is_open(const onnx_call *c, onnx_value **results) {
+    for (int i = 0; i < c->node->n_out; i++)
+        if (results[i] && !results[i]->known[0]) return true;
+    return false;
 }
 
 /* Whether all operands are known and none is a parameter. */
@@ -258,9 +252,11 @@ static bool import_by(onnx_call *c, const onnx_operator *op) {
     onnx_value **results = kit_take(c->in->arena, (size_t)c->node->n_out + 1, sizeof *results);
     if (!results) return kit_no_memory(c->in->error, c->node->op), false;
     if (!make_results(c, results)) return false;
-    bool is_made = op->know          ? know(c, op, results)
-                   : is_known(c, op) ? onnx_fold(c, op, results)
-                                     : build(c, op, results);
+    bool folds = !op->know && is_known(c, op);
+    bool is_made = op->know ? know(c, op, results)
+                   : folds  ? onnx_fold(c, op, results)
+                            : build(c, op, results);
+    if (is_made && folds && is_open(c, results)) is_made = build(c, op, results);
     return is_made && !c->in->error->status && is_understood(c, op, results);
 }
 
@@ -299,7 +295,24 @@ static const weft_onnx_constant *constant_for(const importer *in, const char *na
     return NULL;
 }
 
+/* Whether a constant is of the type that the file has for the input. */
+static bool is_of_type(importer *in, const weft_onnx_constant *given) {
+    const onnx_graph *g = &in->onnx->file.graph;
+    for (int i = 0; i < g->n_inputs; i++) {
+        weft_dtype dtype;
+        const onnx_port *port = &g->inputs[i];
+        if (strcmp(port->name, given->name) || !onnx_dtype(port->type, &dtype) || dtype == given->dtype)
+            continue;
+        kit_fail(in->error, WEFT_TYPE, "%.300s: the constant '%.80s' is %s; the input is %s",
+                 in->onnx->file.wire.path, given->name, weft_dtype_name(given->dtype),
+                 weft_dtype_name(dtype));
+        return false;
+    }
+    return true;
+}
+
 static bool define_constant(importer *in, const weft_onnx_constant *given) {
+    if (!is_of_type(in, given)) return false;
     tensor type = tensor_of(given->dtype, given->ndim, given->shape);
     onnx_value *v = onnx_define(in, in->frame, given->name);
     onnx_known *k = v ? onnx_known_new(in, &type) : NULL;

@@ -108,14 +108,15 @@ void onnx_pass_over(onnx_call *c, int i);
 
 /* What operand i is, where it is known on this side; else NULL, without an error. */
 const onnx_known *onnx_known_in(onnx_call *c, int i);
-/* The same as numbers, of any type; `*n` of them. NULL: an error stands, or it is left out (*n is 0). */
+/* The same as numbers, of any type; `*n` of them. NULL: an error stands, or it is left out (*n is 0). Numbers that
+ * depend on the batch are an error: they are for onnx_lengths(). */
 const double *onnx_numbers(onnx_call *c, int i, int *n);
 const int64_t *onnx_integers(onnx_call *c, int i, int *n);
 /* One number; `otherwise` where the operand is left out. */
 double onnx_number(onnx_call *c, int i, double otherwise);
 int64_t onnx_integer(onnx_call *c, int i, int64_t otherwise);
 /* Lengths of axes: a number that is the batch on both sides is WEFT_BATCH, another one that depends on the
- * batch ONNX_DEPENDS. */
+ * batch ONNX_DEPENDS. In a graph that computes a node all of them are numbers. */
 #define ONNX_DEPENDS (INT64_MIN + 1)
 const int64_t *onnx_lengths(onnx_call *c, int i, int *n);
 
@@ -167,13 +168,16 @@ onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name);
 weft_value *onnx_value_in(importer *in, onnx_value *v, int side);
 /* The same of a known value that differs between the sides; NULL: there is no such value. */
 weft_value *onnx_following(importer *in, const onnx_value *v, int side);
+/* Whether there is one, of what it is on the two sides. */
+bool onnx_follows(importer *in, const onnx_known *here, const onnx_known *there);
 /* What it is; NULL: not known, or an error stands. */
 const onnx_known *onnx_known_of(importer *in, onnx_value *v, int side);
 /* Whether it is trained: an initializer of floating point with more than one element. */
 bool onnx_is_parameter(const onnx_value *v);
 onnx_known *onnx_known_new(importer *in, const tensor *type);
+bool onnx_known_equal(const onnx_known *a, const onnx_known *b); /* false where one is NULL */
 
-/* Computes a node whose operands are known. */
+/* Computes a node whose operands are known. Where the shape of a result follows the batch, it stays unknown. */
 struct onnx_operator;
 bool onnx_fold(onnx_call *c, const struct onnx_operator *op, onnx_value **results);
 /* Builds the nodes of a graph in the present frame. */
