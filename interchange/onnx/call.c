@@ -1,6 +1,7 @@
 /* call.c - what the row of an operator asks about a node: import.h. */
 #include "interchange/onnx/operators.h"
 
+#include <math.h>
 #include <stdarg.h>
 
 weft_value *onnx_refuse(onnx_call *c, const char *format, ...) {
@@ -44,6 +45,15 @@ const onnx_known *onnx_known_in(onnx_call *c, int i) {
     return onnx_has(c, i) ? onnx_known_of(c->in, c->operands[i], c->side) : NULL;
 }
 
+/* A number of 16 bits, of which so many are its fraction. */
+static double of_16_bits(uint16_t bits, int fraction_bits) {
+    int most = (1 << (15 - fraction_bits)) - 1, exponent = bits >> fraction_bits & most;
+    int fraction = bits & ((1 << fraction_bits) - 1), digits = fraction + (exponent ? 1 << fraction_bits : 0);
+    double size = ldexp(digits, (exponent ? exponent : 1) - most / 2 - fraction_bits);
+    if (exponent == most) size = fraction ? NAN : INFINITY;
+    return bits >> 15 ? -size : size;
+}
+
 /* An element of any type of numbers, as a double: exact up to 2^53. */
 static double element(const onnx_known *k, int64_t i) {
     switch (k->type.dtype) {
@@ -56,12 +66,10 @@ static double element(const onnx_known *k, int64_t i) {
     case WEFT_I8: return ((const int8_t *)k->data)[i];
     case WEFT_U16: return ((const uint16_t *)k->data)[i];
     case WEFT_U32: return ((const uint32_t *)k->data)[i];
+    case WEFT_F16: return of_16_bits(((const uint16_t *)k->data)[i], 10);
+    case WEFT_BF16: return of_16_bits(((const uint16_t *)k->data)[i], 7);
     default: return 0;
     }
-}
-
-static bool is_readable(weft_dtype dtype) {
-    return dtype != WEFT_BF16 && dtype != WEFT_F16;
 }
 
 /* Operand i, which must be known; NULL: left out, or an error stands. */
@@ -72,10 +80,6 @@ static const onnx_known *needed(onnx_call *c, int i, int *n) {
     if (!k) {
         onnx_refuse(c, "its operand %d, '%.80s', is computed when the graph runs; it must be known here: a constant, or "
                        "what follows from constants and shapes", i, c->operands[i]->name);
-        return NULL;
-    }
-    if (!is_readable(k->type.dtype)) {
-        onnx_refuse(c, "its operand %d, '%.80s', is a constant of %s", i, c->operands[i]->name, weft_dtype_name(k->type.dtype));
         return NULL;
     }
     int64_t count = tensor_elements(&k->type);
@@ -125,7 +129,7 @@ static int64_t length_of(const importer *in, int64_t here, int64_t there, int si
 const int64_t *onnx_lengths(onnx_call *c, int i, int *n) {
     int others;
     const int64_t *here = onnx_integers(c, i, n);
-    if (!here) return NULL;
+    if (!here || c->scratch_graph) return here; /* in a graph of one node lengths are numbers */
     c->side = !c->side;
     const int64_t *there = onnx_integers(c, i, &others);
     c->side = !c->side;
@@ -204,6 +208,20 @@ const float *onnx_reals(onnx_call *c, const char *name, int *n) {
     const onnx_attribute *a = typed(c, name, ONNX_ATTRIBUTE_FLOATS);
     *n = a ? a->n : 0;
     return a ? a->reals : NULL;
+}
+
+const int64_t *onnx_list(onnx_call *c, int i, const char *name, int *n) {
+    return onnx_has(c, i) ? onnx_integers(c, i, n) : onnx_ints(c, name, n);
+}
+
+bool onnx_axes(onnx_call *c, const int64_t *list, int n, int ndim, int axes[WEFT_MAX_NDIM]) {
+    if (n > WEFT_MAX_NDIM) return onnx_refuse(c, "it names %d axes; %d are the most", n, WEFT_MAX_NDIM);
+    for (int i = 0; i < n; i++) {
+        if (!onnx_axis_of(c, list ? list[i] : i, ndim, &axes[i])) return false;
+        for (int j = 0; j < i; j++)
+            if (axes[j] == axes[i]) return onnx_refuse(c, "it names axis %d twice", axes[i]);
+    }
+    return true;
 }
 
 /* ---- results ---- */
