@@ -257,6 +257,20 @@ const float *onnx_reals(onnx_call *c, const char *name, int *n) {
     return a ? a->reals : NULL;
 }
 
+const int64_t *onnx_list(onnx_call *c, int i, const char *name, int *n) {
+    return onnx_has(c, i) ? onnx_integers(c, i, n) : onnx_ints(c, name, n);
+}
+
+bool onnx_axes(onnx_call *c, const int64_t *list, int n, int ndim, int axes[WEFT_MAX_NDIM]) {
+    if (n > WEFT_MAX_NDIM) return onnx_refuse(c, "it names %d axes; %d are the most", n, WEFT_MAX_NDIM);
+    for (int i = 0; i < n; i++) {
+        if (!onnx_axis_of(c, list ? list[i] : i, ndim, &axes[i])) return false;
+        for (int j = 0; j < i; j++)
+            if (axes[j] == axes[i]) return onnx_refuse(c, "it names axis %d twice", axes[i]);
+    }
+    return true;
+}
+
 /* ---- results ---- */
 
 weft_graph *onnx_graph_of(const onnx_call *c) {

@@ -127,6 +127,11 @@ const int64_t *onnx_ints(onnx_call *c, const char *name, int *n); /* NULL: not g
 const float *onnx_reals(onnx_call *c, const char *name, int *n);
 const onnx_attribute *onnx_attribute_of(onnx_call *c, const char *name); /* NULL: not given */
 
+/* Integers of operand i, or of the attribute that older opsets have in its place. */
+const int64_t *onnx_list(onnx_call *c, int i, const char *name, int *n);
+/* n axes of a value with `ndim`, each of them once, made non-negative; list NULL: 0, 1, .... False after an error. */
+bool onnx_axes(onnx_call *c, const int64_t *list, int n, int ndim, int axes[WEFT_MAX_NDIM]);
+
 /* The graph that is built. */
 weft_graph *onnx_graph_of(const onnx_call *c);
 /* Whether the graph trains. */
