@@ -26,10 +26,22 @@ BUILD("Reshape", 5, onnx_build_reshape)
 BUILD("Transpose", 1, onnx_build_transpose)
 
 /* ---- products, convolutions, pools ---- */
+BUILD("AveragePool", 7, onnx_build_average_pool)
 BUILD("Conv", 1, onnx_build_conv)
+BUILD("ConvInteger", 10, onnx_build_conv_integer)
+BUILD("ConvTranspose", 1, onnx_build_conv_transpose)
 BUILD("Gemm", 7, onnx_build_gemm)
 BUILD("GlobalAveragePool", 1, onnx_build_global_average_pool)
-BUILD("MaxPool", 8, onnx_build_max_pool)
+BUILD("GlobalLpPool", 2, onnx_build_global_lp_pool)
+BUILD("GlobalMaxPool", 1, onnx_build_global_max_pool)
+BUILD("LpPool", 2, onnx_build_lp_pool)
+BUILD("MatMul", 1, onnx_build_matmul)
+BUILD("MatMulInteger", 10, onnx_build_matmul_integer)
+BUILD("MaxPool", 1, onnx_build_max_pool)
+BUILD("MaxRoiPool", 1, onnx_build_max_roi_pool)
+BUILD("MaxUnpool", 9, onnx_build_max_unpool)
+BUILD("QLinearConv", 10, onnx_build_qlinear_conv)
+BUILD("QLinearMatMul", 10, onnx_build_qlinear_matmul)
 
 #undef BUILD
 #undef UNARY
