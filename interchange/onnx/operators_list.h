@@ -2,7 +2,7 @@
  * of the name), and the function of the file of its family in operators/, or a builder of Weft:
  *   BUILD   weft_value *function(onnx_call *)   KNOW    the same, known from attributes and types alone
  *   UNARY   weft_value *builder(weft_value *)   RANDOM  as BUILD; equal calls give other results
- *   BINARY  the same of two that broadcast */
+ *   BINARY  the same of two that broadcast      BUILD_OF  as BUILD, of another domain than ONNX's own */
 
 /* ---- constants and shapes ---- */
 KNOW("Constant", 1, onnx_know_constant)
@@ -43,7 +43,32 @@ BUILD("MaxUnpool", 9, onnx_build_max_unpool)
 BUILD("QLinearConv", 10, onnx_build_qlinear_conv)
 BUILD("QLinearMatMul", 10, onnx_build_qlinear_matmul)
 
+/* ---- norms ---- */
+BUILD("BatchNormalization", 7, onnx_build_batch_norm)
+BUILD("GroupNormalization", 18, onnx_build_group_norm)
+BUILD("InstanceNormalization", 6, onnx_build_instance_norm)
+BUILD("LRN", 1, onnx_build_lrn)
+BUILD("LayerNormalization", 17, onnx_build_layer_norm)
+BUILD("LpNormalization", 1, onnx_build_lp_norm)
+BUILD("MeanVarianceNormalization", 9, onnx_build_mean_variance_norm)
+BUILD("RMSNormalization", 23, onnx_build_rms_norm)
+
+/* ---- losses, dropout, training ---- */
+BUILD_OF("ai.onnx.preview.training", "Adagrad", 1, onnx_build_adagrad)
+BUILD_OF("ai.onnx.preview.training", "Adam", 1, onnx_build_adam)
+RANDOM("Dropout", 7, onnx_build_dropout)
+BUILD_OF("ai.onnx.preview.training", "Gradient", 1, onnx_build_gradient)
+BUILD_OF("ai.onnx.preview.training", "Momentum", 1, onnx_build_momentum)
+BUILD("NegativeLogLikelihoodLoss", 12, onnx_build_nll)
+BUILD("SoftmaxCrossEntropyLoss", 12, onnx_build_cross_entropy)
+
+/* ---- quantization ---- */
+BUILD("DequantizeLinear", 10, onnx_build_dequantize)
+BUILD("DynamicQuantizeLinear", 11, onnx_build_dynamic_quantize)
+BUILD("QuantizeLinear", 10, onnx_build_quantize)
+
 #undef BUILD
+#undef BUILD_OF
 #undef UNARY
 #undef BINARY
 #undef KNOW

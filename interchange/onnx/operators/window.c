@@ -43,8 +43,12 @@ static bool padding(onnx_call *c, weft_value *x, onnx_window *w) {
 bool onnx_window_of(onnx_call *c, weft_value *x, const int64_t *kernel, onnx_window *w) {
     *w = (onnx_window){.n = weft_ndim(x) - 2};
     if (w->n < 1 || w->n > ONNX_SPACE) return onnx_refuse(c, "x has %d axes; 3 to 5 are taken", weft_ndim(x));
-    for (int i = 0; i < w->n; i++)
-        if (weft_dim(x, 2 + i) > INT32_MAX) return onnx_refuse(c, "an axis of 2^31 elements and more");
+    int64_t own[WEFT_MAX_NDIM];
+    onnx_shape_of(c, 0, own);
+    for (int i = 0; i < w->n; i++) {
+        if (own[2 + i] < 1) return onnx_refuse(c, "axis %d of x depends on the batch, or has no elements", 2 + i);
+        if (own[2 + i] > INT32_MAX) return onnx_refuse(c, "an axis of 2^31 elements and more");
+    }
     if (!numbers(c, "kernel_shape", w->n, w->kernel) || !numbers(c, "strides", w->n, w->stride)) return false;
     if (!numbers(c, "dilations", w->n, w->dilation)) return false;
     int given;
