@@ -5,6 +5,7 @@
 
 static const onnx_operator operators[] = {
 #define BUILD(name, since, function)  {"", name, since, .build = function},
+#define BUILD_IN(domain, name, since, function) {domain, name, since, .build = function},
 #define UNARY(name, since, function)  {"", name, since, .unary = function},
 #define BINARY(name, since, function) {"", name, since, .binary = function},
 #define KNOW(name, since, function)   {"", name, since, .know = function},
