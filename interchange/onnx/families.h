@@ -5,10 +5,10 @@
 
 #include "interchange/onnx/operators.h"
 
-#define BUILD(name, since, function)  weft_value *function(onnx_call *c);
+#define BUILD(name, since, function)            weft_value *function(onnx_call *c);
 #define BUILD_OF(domain, name, since, function) weft_value *function(onnx_call *c);
-#define RANDOM(name, since, function) weft_value *function(onnx_call *c);
-#define KNOW(name, since, function)   const onnx_known *function(onnx_call *c);
+#define RANDOM(name, since, function)           weft_value *function(onnx_call *c);
+#define KNOW(name, since, function)             const onnx_known *function(onnx_call *c);
 #define UNARY(name, since, function)
 #define BINARY(name, since, function)
 #include "interchange/onnx/operators_list.h"

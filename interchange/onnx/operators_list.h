@@ -209,6 +209,18 @@ BUILD("QuantizeLinear", 10, onnx_build_quantize)
 BUILD_OF("weft", "Attention", 0, onnx_build_fused_attention)
 BUILD_OF("weft", "RMSNorm", 0, onnx_build_fused_rms_norm)
 
+/* ---- attention ---- */
+BUILD("Attention", 23, onnx_build_attention)
+BUILD("CausalConvWithState", 27, onnx_build_causal_conv)
+BUILD_OF("ai.onnx.preview", "FlexAttention", 1, onnx_build_flex_attention)
+BUILD("LinearAttention", 27, onnx_build_linear_attention)
+BUILD("RotaryEmbedding", 23, onnx_build_rotary_embedding)
+
+/* ---- recurrent layers ---- */
+BUILD("GRU", 7, onnx_build_gru)
+BUILD("LSTM", 7, onnx_build_lstm)
+BUILD("RNN", 7, onnx_build_rnn)
+
 #undef BUILD
 #undef BUILD_OF
 #undef UNARY
