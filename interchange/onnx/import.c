@@ -112,11 +112,11 @@ static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool i
     if (!folder) return kit_no_memory(in->error, path), NULL;
     folder[name ? name - path : 0] = 0;
     name = name ? name + 1 : path;
+    weft_init init = onnx_initial(in, t, is_state);
     onnx_leave(in, in->scope, side);
     onnx_enter(in, folder, side);
-    weft_value *v = is_state
-                        ? weft_state_in(in->graph[side], name, WEFT_F32, t->ndim, t->shape, (weft_init){0})
-                        : weft_parameter_in(in->graph[side], name, t->ndim, t->shape, (weft_init){0});
+    weft_value *v = is_state ? weft_state_in(in->graph[side], name, WEFT_F32, t->ndim, t->shape, init)
+                             : weft_parameter_in(in->graph[side], name, t->ndim, t->shape, init);
     onnx_leave(in, folder, side);
     onnx_enter(in, in->scope, side);
     note_variable(in, path, t, is_state);

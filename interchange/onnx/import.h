@@ -160,6 +160,8 @@ void onnx_shape_of(onnx_call *c, int i, int64_t lengths[WEFT_MAX_NDIM]);
 bool onnx_head_find(importer *in);
 /* Builds the new layer, on each side. */
 bool onnx_head_build(importer *in);
+/* How a variable begins without weights (initial.c). */
+weft_init onnx_initial(importer *in, const onnx_tensor *t, bool is_state);
 /* The path of an initializer as a parameter, which no other one has. */
 const char *onnx_path_for(importer *in, const onnx_tensor *t);
 /* Enters and leaves the scopes of a path. */
