@@ -67,10 +67,17 @@ weft_value *onnx_build_shrink(onnx_call *c) {
     return onnx_as(weft_where(below, weft_offset(wide, bias), inner), weft_value_dtype(x));
 }
 
-weft_value *onnx_build_swish(onnx_call *c) {
-    weft_value *x = onnx_in(c, 0);
-    double alpha = onnx_real(c, "alpha", 1);
+static weft_value *swish(weft_value *x, double alpha) {
     return alpha == 1 ? weft_silu(x) : weft_mul(x, weft_sigmoid(weft_scale(x, alpha)));
+}
+
+weft_value *onnx_build_swish(onnx_call *c) {
+    return swish(onnx_in(c, 0), onnx_real(c, "alpha", 1));
+}
+
+/* The second operand times the swish of the first. */
+weft_value *onnx_build_swiglu(onnx_call *c) {
+    return weft_mul(swish(onnx_in(c, 0), onnx_real(c, "alpha", 1)), onnx_in(c, 1));
 }
 
 /* ---- along an axis ---- */
