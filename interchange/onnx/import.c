@@ -224,7 +224,7 @@ static bool know(onnx_call *c, const onnx_operator *op, onnx_value **results) {
     return true;
 }
 
-/* Whether a result has no number yet: its shape follows the batch. */
+/* Whether a result was not computed: its shape follows the batch, or it is large. */
 static bool is_open(const onnx_call *c, onnx_value **results) {
     for (int i = 0; i < c->node->n_out; i++)
         if (results[i] && !results[i]->known[0]) return true;

@@ -18,7 +18,8 @@ static const onnx_known *known_of_tensor(onnx_call *c, const onnx_tensor *t) {
     }
     tensor type = tensor_of(dtype, t->ndim, t->shape);
     onnx_known *k = onnx_known_new(c->in, &type);
-    if (!k || onnx_tensor_read(&c->in->onnx->file, t, 0, k->data, onnx_tensor_bytes(t), c->in->error)) return NULL;
+    if (!k || onnx_tensor_read(&c->in->onnx->file, t, 0, k->data, onnx_tensor_bytes(t), c->in->error))
+        return NULL;
     return k;
 }
 
@@ -42,7 +43,8 @@ static int64_t clamped(int64_t axis, int ndim) {
 const onnx_known *onnx_know_shape(onnx_call *c) {
     tensor type;
     if (!onnx_operand_type(c, 0, &type)) return NULL;
-    int64_t begin = clamped(onnx_int(c, "start", 0), type.ndim), end = clamped(onnx_int(c, "end", type.ndim), type.ndim);
+    int64_t begin = clamped(onnx_int(c, "start", 0), type.ndim),
+            end = clamped(onnx_int(c, "end", type.ndim), type.ndim);
     return known_of(c, WEFT_I64, 1, end > begin ? end - begin : 0, type.shape + begin);
 }
 
@@ -59,9 +61,11 @@ const onnx_known *onnx_know_size(onnx_call *c) {
 static const int64_t *shape_in(onnx_call *c, int *n) {
     const int64_t *shape = onnx_lengths(c, 0, n);
     if (!shape) return NULL;
-    if (*n > WEFT_MAX_NDIM) return onnx_refuse(c, "a shape of %d axes; %d are the most", *n, WEFT_MAX_NDIM), NULL;
+    if (*n > WEFT_MAX_NDIM)
+        return onnx_refuse(c, "a shape of %d axes; %d are the most", *n, WEFT_MAX_NDIM), NULL;
     for (int i = 0; i < *n; i++)
-        if (shape[i] == ONNX_DEPENDS) return onnx_refuse(c, "length %d depends on the batch and is not the batch", i), NULL;
+        if (shape[i] == ONNX_DEPENDS)
+            return onnx_refuse(c, "length %d depends on the batch and is not the batch", i), NULL;
     return shape;
 }
 
@@ -74,7 +78,8 @@ weft_value *onnx_build_constant_of_shape(onnx_call *c) {
     int n;
     const int64_t *shape = shape_in(c, &n);
     if (!k || !shape) return NULL;
-    if (tensor_elements(&k->type) != 1) return onnx_refuse(c, "its value has %jd elements; one is needed", tensor_elements(&k->type));
+    if (tensor_elements(&k->type) != 1)
+        return onnx_refuse(c, "its value has %jd elements; one is needed", tensor_elements(&k->type));
     for (int i = 0; i < n; i++) ones[i] = 1;
     weft_value *element = weft_constant_tensor(onnx_graph_of(c), k->type.dtype, n, ones, k->data);
     return n ? weft_broadcast_to(element, n, shape) : element;
@@ -95,7 +100,8 @@ weft_value *onnx_build_range(onnx_call *c) {
     if (c->in->error->status) return NULL;
     if (step == 0) return onnx_refuse(c, "delta is 0");
     bool is_empty = step > 0 ? limit <= start : limit >= start;
-    return weft_arange(onnx_graph_of(c), type.dtype, is_empty ? 0 : start, is_empty ? 0 : limit, is_empty ? 1 : step);
+    return weft_arange(onnx_graph_of(c), type.dtype, is_empty ? 0 : start, is_empty ? 0 : limit,
+                       is_empty ? 1 : step);
 }
 
 /* 0, 1, ... along one of two axes, which may be the batch. */
@@ -111,7 +117,8 @@ weft_value *onnx_build_eye_like(onnx_call *c) {
     if (!onnx_operand_type(c, 0, &type) || !onnx_dtype_of(c, "dtype", type.dtype, &dtype)) return NULL;
     if (type.ndim != 2) return onnx_refuse(c, "x has %d axes; 2 are taken", type.ndim);
     onnx_shape_of(c, 0, shape);
-    if (shape[0] == ONNX_DEPENDS || shape[1] == ONNX_DEPENDS) return onnx_refuse(c, "a length depends on the batch and is not the batch");
+    if (shape[0] == ONNX_DEPENDS || shape[1] == ONNX_DEPENDS)
+        return onnx_refuse(c, "a length depends on the batch and is not the batch");
     weft_value *rows = places(c, shape[0], 0), *columns = places(c, shape[1], 1);
     return onnx_as(weft_equal(weft_offset(rows, (double)k), columns), dtype);
 }

@@ -22,7 +22,8 @@ weft_value *onnx_build_cast(onnx_call *c) {
     weft_dtype dtype;
     int64_t to = onnx_int(c, "to", ONNX_UNDEFINED);
     ask_rounding(c);
-    if (!onnx_dtype((int)to, &dtype)) return onnx_refuse(c, "a cast to %s, which Weft has not", onnx_type_name((int)to));
+    if (!onnx_dtype((int)to, &dtype))
+        return onnx_refuse(c, "a cast to %s, which Weft has not", onnx_type_name((int)to));
     return onnx_as(onnx_in(c, 0), dtype);
 }
 
@@ -39,7 +40,8 @@ weft_value *onnx_build_bit_cast(onnx_call *c) {
     if (!x || !onnx_dtype_of(c, "to", WEFT_DTYPES, &dtype)) return NULL;
     weft_dtype own = weft_value_dtype(x);
     if (dtype == WEFT_DTYPES) return onnx_refuse(c, "it has no attribute 'to'");
-    if (weft_dtype_bytes(dtype) != weft_dtype_bytes(own)) return onnx_refuse(c, "%s has another width than %s", weft_dtype_name(dtype), weft_dtype_name(own));
+    if (weft_dtype_bytes(dtype) != weft_dtype_bytes(own))
+        return onnx_refuse(c, "%s has another width than %s", weft_dtype_name(dtype), weft_dtype_name(own));
     weft_value *y = onnx_as(x, dtype);
     bool is_same = dtype == own || (!onnx_is_real(x) && onnx_is_integer(y));
     return is_same ? y : onnx_refuse(c, "the bits of %s as %s", weft_dtype_name(own), weft_dtype_name(dtype));
@@ -106,7 +108,8 @@ weft_value *onnx_build_prelu(onnx_call *c) {
     int64_t count = 1;
     for (int i = 0; i < n; i++) count *= weft_dim(slope, i);
     bool is_channel = place >= 0 && place < n && weft_dim(slope, place) == count;
-    if (onnx_is_real(x) && n <= weft_ndim(x) && (count == 1 || is_channel)) return weft_prelu(x, weft_reshape(slope, 1, &count));
+    if (onnx_is_real(x) && n <= weft_ndim(x) && (count == 1 || is_channel))
+        return weft_prelu(x, weft_reshape(slope, 1, &count));
     weft_value *below = weft_mul(wide, onnx_wide(slope));
     return onnx_as(weft_where(weft_less(wide, onnx_constant(c, wide, 0)), below, wide), weft_value_dtype(x));
 }
@@ -174,7 +177,8 @@ weft_value *onnx_build_clip_attributes(onnx_call *c) {
 /* ---- what is true ---- */
 
 weft_value *onnx_build_where(onnx_call *c) {
-    weft_value *a = onnx_in(c, 1), *b = onnx_in(c, 2), *y = weft_where(onnx_in(c, 0), onnx_wide(a), onnx_wide(b));
+    weft_value *a = onnx_in(c, 1), *b = onnx_in(c, 2),
+               *y = weft_where(onnx_in(c, 0), onnx_wide(a), onnx_wide(b));
     return y && a ? onnx_as(y, weft_value_dtype(a)) : y;
 }
 
@@ -196,5 +200,6 @@ weft_value *onnx_build_bit_shift(onnx_call *c) {
     bool is_left = !strcmp(direction, "LEFT");
     if (!x || !by) return NULL;
     if (!is_left && strcmp(direction, "RIGHT")) return onnx_refuse(c, "its direction is '%.40s'", direction);
-    return onnx_as(is_left ? weft_bitwise_left_shift(wide, by) : weft_bitwise_right_shift(wide, by), weft_value_dtype(x));
+    return onnx_as(is_left ? weft_bitwise_left_shift(wide, by) : weft_bitwise_right_shift(wide, by),
+                   weft_value_dtype(x));
 }
