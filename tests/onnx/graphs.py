@@ -73,6 +73,12 @@ GRAPHS = [
     (11, "(float[N,3] x) => (float[1,1] y) { y = ReduceMax(x) }", lambda x: x.max(keepdims=True)),
     (8, "(float[N,3] x) => (float[N,3] y) { y = Mean(x, x, x) }", lambda x: x),
     (9, "(float[N,3] x) => (bool[N,3] y) { y = Greater(x, x) }", lambda x: x > x),
+    (6, "(float[N,3,4] x) => (float[N,3,4] y) { b = Constant<value=float[3]{1.0,2.0,3.0}>() y = Add<broadcast=1,axis=1>(x, b) }", lambda x: x + np.float32([[1], [2], [3]])),
+    (6, "(float[N,3,4] x) => (float[N,3,4] y) { b = Constant<value=float[4]{1.0,2.0,3.0,4.0}>() y = Sub<broadcast=1>(x, b) }", lambda x: x - np.float32([1, 2, 3, 4])),
+    (6, "(float[N,3,4] x, float[N,3] z) => (float[N,3,4] y) { y = Mul<broadcast=1,axis=0>(x, z) }", lambda x, z: x * z[..., None]),
+    (1, "(float[N,3] x) => (float[N,3] y) { b = Constant<value=float{2.0}>() t = Tanh<consumed_inputs=[0]>(x) y = Div<broadcast=1,consumed_inputs=[0,0]>(t, b) }", lambda x: np.tanh(x) / 2),
+    (5, "(float[N,3] x) => (float[N,3] y) { a = Constant<value=float[3]{0.5,-0.5,2.0}>() y = PRelu<consumed_inputs=[0,0]>(x, a) }", lambda x: np.where(x > 0, x, x * np.float32([0.5, -0.5, 2]))),
+    (6, "(float[N,3] x) => (bool[N,3] y) { b = Constant<value=float[3]{0.5,-0.5,2.0}>() y = Less<broadcast=1,axis=-1>(x, b) }", lambda x: x < np.float32([0.5, -0.5, 2])),
 ]
 REFUSED = [
     (18, "(float[N,3] x) => (float[N,3] y) { s = Size(x) n = Cast<to=1>(s) y = Clip(x, , n) }", "depends on the batch"),
@@ -82,6 +88,9 @@ REFUSED = [
     (20, "(float[N,3] x) => (float[N,3] y) { y = Gelu<approximate=\"exact\">(x) }", "approximate is 'exact'"),
     (18, "(float[N,5,5] x) => (float[N] y) { y = Det(x) }", "4 x 4 is the largest"),
     (6, "(float[N,3] x) => (float[N,3] y) { y = Clip<min=1.0,max=0.0>(x) }", "above max"),
+    (6, "(float[N,3] x) => (float[N,3] y) { b = Constant<value=float[3]{0.5,-0.5,2.0}>() y = Add(x, b) }", "broadcast is 0"),
+    (6, "(float[N,3] x) => (float[N,3] y) { b = Constant<value=float[3]{0.5,-0.5,2.0}>() y = Add<broadcast=1,axis=2>(x, b) }", "from axis 2 on"),
+    (6, "(float[N,3] x) => (float[N,3] y) { y = Tanh<consumed_inputs=[0]>(x) }", "'consumed_inputs' has no meaning here"),
 ]
 
 
