@@ -186,7 +186,7 @@ bool onnx_is_parameter(const onnx_value *v);
 onnx_known *onnx_known_new(importer *in, const tensor *type);
 bool onnx_known_equal(const onnx_known *a, const onnx_known *b); /* false where one is NULL */
 
-/* Computes a node whose operands are known. Where the shape of a result follows the batch, it stays unknown. */
+/* Computes a node whose operands are known. Results whose shape follows the batch and large ones stay unknown. */
 struct onnx_operator;
 bool onnx_fold(onnx_call *c, const struct onnx_operator *op, onnx_value **results);
 /* Builds the nodes of a graph in the present frame. */
