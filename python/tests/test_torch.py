@@ -37,7 +37,7 @@ def judged(row):
         if missing:
             self.skipTest(f"{row.name} needs {missing}")
         verdict = torch_judge.judge(row)
-        self.assertEqual((verdict.status, verdict.why, verdict.beyond), ("converts", "", []))
+        self.assertEqual((verdict.status, verdict.why, verdict.beyond), ("converts", "", {}))
     return test
 
 
@@ -490,6 +490,51 @@ class Negated(torch.autograd.Function):
         return -gradient
 
 
+class Clipped(torch.autograd.Function):
+    """A gradient that is that of forward() where it is small."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.clamp(-1, 1)
+
+
+class FastSwish(torch.autograd.Function):
+    """The gradient that autograd derives, in fewer steps."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x.sigmoid()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, = ctx.saved_tensors
+        s = x.sigmoid()
+        return gradient * (s + x * s * (1 - s))
+
+
+class FastScale(torch.autograd.Function):
+    """The same for two operands, and a context that is set up apart."""
+
+    @staticmethod
+    def forward(x, w, k):
+        return x * w * k
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, w, ctx.k = inputs
+        ctx.save_for_backward(x, w)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, w = ctx.saved_tensors
+        return gradient * w * ctx.k, (gradient * x).sum(0) * ctx.k, None
+
+
 class Regions(unittest.TestCase):
     """Checkpoints, autocast, and no_grad() within it: gradients as PyTorch's, and the names of scopes."""
 
@@ -784,6 +829,19 @@ class Regions(unittest.TestCase):
             return (s.b(x) * best.values[:, None]).square().mean() + best.indices.float().mean()
         torch.manual_seed(9)
         self.gradients(Fn(forward, a=nn.Linear(3, 4), b=nn.Linear(3, 4)), torch.randn(8, 3))
+
+    def test_a_backward_that_is_autograds(self):
+        """One written for speed: the graph has the gradient of forward(), which is the same. One that differs for large gradients alone is refused."""
+        torch.manual_seed(8)
+        fc, w, x = nn.Linear(3, 4), nn.Parameter(torch.randn(4)), torch.randn(8, 3)
+        self.gradients(Fn(lambda s, x: FastSwish.apply(s.fc(x)).square().mean(), fc=fc), x)
+        scaled = Fn(lambda s, x: FastScale.apply(s.fc(x), s.w, 3.0).square().mean(), fc=fc)
+        scaled.w = w
+        self.gradients(scaled, x)
+        state = torch.random.get_rng_state()
+        with self.assertRaisesRegex(weft.Error, "Clipped .*would be lost"):
+            weft.Model("m").from_torch("g", Fn(lambda s, x: Clipped.apply(s.fc(x)).square().mean(), fc=fc), (x,))
+        self.assertTrue(torch.equal(state, torch.random.get_rng_state()))
 
     def test_a_backward_of_the_program(self):
         """It is refused where it trains; the way out that the refusal names has its gradient; where nothing trains forward() is all."""

@@ -4,8 +4,8 @@ An error of Weft may be 4 times that of PyTorch's own f32, plus 1e-6 of the larg
 largest of three runs that differ in what is arbitrary: with and without oneDNN, and with weights changed in their last bit.
 
 Where an activation is next to a kink (a ReLU at 1e-9), one rounding puts it on the other side, and gradients jump. So what
-is beyond the limit is judged again on other inputs, TRIES in all, by eight runs of PyTorch each: wrong is what is beyond it
-on all of them. Where PyTorch's f32 with oneDNN is not finite, nothing can be said of Weft's; another run that is not finite
+is beyond the limit is judged again on other inputs, TRIES in all, by eight runs of PyTorch each: wrong is a tensor that is
+beyond it on all of them. (Of the hundreds of tensors of an ill-conditioned model another one may be on each.) Where PyTorch's f32 with oneDNN is not finite, nothing can be said of Weft's; another run that is not finite
 does not count.
 """
 import copy
@@ -146,7 +146,7 @@ class Verdict:
     name: str
     status: str = "converts"   # or "refused", "not exported", "wrong"
     errors: dict = field(default_factory=dict)  # kind -> (Weft's error, PyTorch's), by the largest of the kind
-    beyond: list = field(default_factory=list)
+    beyond: dict = field(default_factory=dict)  # tensor -> what was found
     why: str = ""
     tries: int = 0
     seconds: float = 0
@@ -167,7 +167,7 @@ def compare(kind, verdict, truth, own, ours, least=0.0):
     `least`."""
     missing = [n for n in truth if n not in ours]
     if missing and kind != "after":
-        verdict.beyond.append(f"{kind}: {missing[0]} is missing" + (f" and {len(missing) - 1} others" if len(missing) > 1 else ""))
+        verdict.beyond[f"{kind} {missing[0]}"] = f"{kind}: {missing[0]} is missing" + (f" and {len(missing) - 1} others" if len(missing) > 1 else "")
     largest = max((float(t.abs().max()) for t in truth.values() if t.numel()), default=0.0)
     worst, worst_own = 0.0, 0.0
     for n, t in truth.items():
@@ -180,7 +180,7 @@ def compare(kind, verdict, truth, own, ours, least=0.0):
         if math.isnan(allowed):
             continue
         if not error <= TIMES * allowed + LARGEST * size:
-            verdict.beyond.append(f"{kind}: {n}: {error:.2e}, PyTorch's {allowed:.2e}, largest {size:.2e}")
+            verdict.beyond[f"{kind} {n}"] = f"{kind}: {n}: {error:.2e}, PyTorch's {allowed:.2e}, largest {size:.2e}"
     verdict.errors[kind] = (worst, worst_own)
 
 
@@ -202,8 +202,10 @@ def judge(row, cached=None, device="cpu"):
         return verdict
     verdict.status = "wrong"
     for attempt in range(TRIES):
-        verdict.tries, verdict.beyond = attempt + 1, []
+        before, verdict.tries, verdict.beyond = verdict.beyond, attempt + 1, {}
         run_and_compare(verdict, row, step, graph, plan, attempt)
+        if attempt:
+            verdict.beyond = {tensor: found for tensor, found in verdict.beyond.items() if tensor in before}
         if not verdict.beyond:
             verdict.status = "converts"
             break

@@ -28,7 +28,7 @@ def judge(number, results, device):
     verdict = torch_judge.judge(row, device=device)
     with open(results, "a") as file:
         file.write(json.dumps({"row": number, **dataclasses.asdict(verdict)}) + "\n")
-    print(f"{row.name}: {verdict.status} {verdict.errors} {verdict.why}", *verdict.beyond[:5], sep="\n    ")
+    print(f"{row.name}: {verdict.status} {verdict.errors} {verdict.why}", *list(verdict.beyond.values())[:5], sep="\n    ")
     return 0 if verdict.status == EXPECTED.get(row.name, "converts") else 1
 
 
