@@ -6,7 +6,8 @@
 #include "interchange/onnx/operators.h"
 
 #define BUILD(name, since, function)  weft_value *function(onnx_call *c);
-#define BUILD_IN(domain, name, since, function) weft_value *function(onnx_call *c);
+#define COMPOSE(name, since, function) bool function(onnx_call *c);
+#define COMPOSE_IN(domain, name, since, function) bool function(onnx_call *c);
 #define RANDOM(name, since, function) weft_value *function(onnx_call *c);
 #define KNOW(name, since, function)   const onnx_known *function(onnx_call *c);
 #define UNARY(name, since, function)

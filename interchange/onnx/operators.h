@@ -13,6 +13,8 @@ typedef struct onnx_operator {
     weft_value *(*unary)(weft_value *x);                 /* the same from operand 0 alone */
     weft_value *(*binary)(weft_value *a, weft_value *b); /* from two operands, which broadcast */
     const onnx_known *(*know)(onnx_call *c); /* what result 0 is, from attributes and types alone */
+    /* Builds the node on both sides and makes its results: of operators with graphs (bodies.c). */
+    bool (*compose)(onnx_call *c);
     bool is_random;                          /* equal calls give other results: it is never computed here */
 } onnx_operator;
 

@@ -2,7 +2,8 @@
  * next row of the name), and the function of the file of its family in operators/, or a builder of Weft:
  *   BUILD   weft_value *function(onnx_call *)   KNOW    the same, known from attributes and types alone
  *   UNARY   weft_value *builder(weft_value *)   RANDOM  as BUILD; equal calls give other results
- *   BINARY  the same of two that broadcast             BUILD_IN  as BUILD, of another domain than ONNX's own */
+ *   BINARY  the same of two that broadcast
+ *   COMPOSE bool function(onnx_call *), which builds the node on both sides; COMPOSE_IN: of another domain */
 
 /* ---- constants and shapes ---- */
 KNOW("Constant", 1, onnx_know_constant)
@@ -34,9 +35,14 @@ BUILD("MaxPool", 8, onnx_build_max_pool)
 /* ---- attention ---- */
 BUILD("Attention", 23, onnx_build_attention)
 BUILD("CausalConvWithState", 27, onnx_build_causal_conv)
-BUILD_IN("ai.onnx.preview", "FlexAttention", 1, onnx_build_flex_attention)
+COMPOSE_IN("ai.onnx.preview", "FlexAttention", 1, onnx_flex_attention)
 BUILD("LinearAttention", 27, onnx_build_linear_attention)
 BUILD("RotaryEmbedding", 23, onnx_build_rotary_embedding)
+
+/* ---- graphs within a graph ---- */
+COMPOSE("If", 1, onnx_if)
+COMPOSE("Loop", 1, onnx_loop)
+COMPOSE("Scan", 9, onnx_scan)
 
 /* ---- recurrent layers ---- */
 BUILD("GRU", 7, onnx_build_gru)
@@ -44,7 +50,8 @@ BUILD("LSTM", 7, onnx_build_lstm)
 BUILD("RNN", 7, onnx_build_rnn)
 
 #undef BUILD
-#undef BUILD_IN
+#undef COMPOSE
+#undef COMPOSE_IN
 #undef UNARY
 #undef BINARY
 #undef KNOW

@@ -76,7 +76,7 @@ def run(path, case):
     inputs, outputs = data_set(case)
     constants = {n for n, (_, a) in inputs.items() if a.size == 0}
     model, weights = imported(path, inputs, constants)
-    fed = {named(n): np.ascontiguousarray(a) for n, (_, a) in inputs.items() if n not in constants}
+    fed = {named(n): np.asarray(a, order="C") for n, (_, a) in inputs.items() if n not in constants}
     store = model.compile(threads=1).store()
     if weights:
         store.load(weights.name)
