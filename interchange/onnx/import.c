@@ -126,20 +126,15 @@ static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool i
 static weft_value *constant_of(importer *in, onnx_value *v, int side) {
     const onnx_known *k = onnx_known_of(in, v, side);
     if (!k) return NULL;
-    if (v->known[0] != v->known[1]) {
-        const onnx_known *a = v->known[0], *b = v->known[1];
-        bool is_same = a && b && a->type.ndim == b->type.ndim &&
-                       !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
-                       !memcmp(a->data, b->data, tensor_bytes(&a->type));
-        if (!is_same) {
-            kit_fail(in->error, WEFT_UNSUPPORTED,
-                     "%.300s: '%.80s' is a number that depends on the batch, and a node "
-                     "computes with it: import with the batch as a number (axes)",
-                     in->onnx->file.wire.path, v->name);
-            return NULL;
-        }
-    }
-    return weft_constant_tensor(in->graph[side], k->type.dtype, k->type.ndim, k->type.shape, k->data);
+    if (onnx_known_equal(v->known[0], v->known[1]))
+        return weft_constant_tensor(in->graph[side], k->type.dtype, k->type.ndim, k->type.shape, k->data);
+    weft_value *made = onnx_following(in, v, side);
+    if (!made && !in->error->status)
+        kit_fail(in->error, WEFT_UNSUPPORTED,
+                 "%.300s: '%.80s' depends on the batch in a way that no graph has: import with the batch as "
+                 "a number (axes)",
+                 in->onnx->file.wire.path, v->name);
+    return made;
 }
 
 weft_value *onnx_value_in(importer *in, onnx_value *v, int side) {
@@ -212,19 +207,13 @@ static bool are_made(onnx_call *c, onnx_value **results) {
     return true;
 }
 
-static weft_value *build_one(onnx_call *c, const onnx_operator *op) {
-    if (op->build) return op->build(c);
-    weft_value *a = onnx_in(c, 0), *b = op->binary ? onnx_in(c, 1) : NULL;
-    return op->unary ? op->unary(a) : op->binary(a, b);
-}
-
 static bool build(onnx_call *c, const onnx_operator *op, onnx_value **results) {
     importer *in = c->in;
     in->scope = scope_of(in, c->node);
     for (c->side = 0; c->side < SIDES && !in->error->status; c->side++) {
         memset(c->results, 0, (size_t)c->node->n_out * sizeof *c->results);
         onnx_enter(in, in->scope, c->side);
-        weft_value *first = build_one(c, op);
+        weft_value *first = onnx_build_row(c, op);
         onnx_leave(in, in->scope, c->side);
         onnx_result(c, 0, first);
         if (onnx_failed(in, c->side, c)) return false;
@@ -241,13 +230,16 @@ static bool know(onnx_call *c, const onnx_operator *op, onnx_value **results) {
         if (!k) return false;
         if (results[0]) results[0]->known[c->side] = k;
     }
-    const onnx_known *a = results[0] ? results[0]->known[0] : NULL,
-                     *b = results[0] ? results[0]->known[1] : NULL;
-    bool is_same = a && a->type.ndim == b->type.ndim &&
-                   !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
-                   !memcmp(a->data, b->data, tensor_bytes(&a->type));
-    if (is_same) results[0]->known[1] = a;
+    if (results[0] && onnx_known_equal(results[0]->known[0], results[0]->known[1]))
+        results[0]->known[1] = results[0]->known[0];
     return true;
+}
+
+/* Whether a result has no number yet: its shape follows the batch. */
+static bool is_open(const onnx_call *c, onnx_value **results) {
+    for (int i = 0; i < c->node->n_out; i++)
+        if (results[i] && !results[i]->known[0]) return true;
+    return false;
 }
 
 /* Whether all operands are known and none is a parameter. */
@@ -265,9 +257,11 @@ static bool import_by(onnx_call *c, const onnx_operator *op) {
     onnx_value **results = kit_take(c->in->arena, (size_t)c->node->n_out + 1, sizeof *results);
     if (!results) return kit_no_memory(c->in->error, c->node->op), false;
     if (!make_results(c, results)) return false;
-    bool is_made = op->know          ? know(c, op, results)
-                   : is_known(c, op) ? onnx_fold(c, op, results)
-                                     : build(c, op, results);
+    bool folds = !op->know && is_known(c, op);
+    bool is_made = op->know ? know(c, op, results)
+                   : folds  ? onnx_fold(c, op, results)
+                            : build(c, op, results);
+    if (is_made && folds && is_open(c, results)) is_made = build(c, op, results);
     return is_made && !c->in->error->status && is_understood(c, op) && are_made(c, results);
 }
 
@@ -305,7 +299,24 @@ static const weft_onnx_constant *constant_for(const importer *in, const char *na
     return NULL;
 }
 
+/* Whether a constant is of the type that the file has for the input. */
+static bool is_of_type(importer *in, const weft_onnx_constant *given) {
+    const onnx_graph *g = &in->onnx->file.graph;
+    for (int i = 0; i < g->n_inputs; i++) {
+        weft_dtype dtype;
+        const onnx_port *port = &g->inputs[i];
+        if (strcmp(port->name, given->name) || !onnx_dtype(port->type, &dtype) || dtype == given->dtype)
+            continue;
+        kit_fail(in->error, WEFT_TYPE, "%.300s: the constant '%.80s' is %s; the input is %s",
+                 in->onnx->file.wire.path, given->name, weft_dtype_name(given->dtype),
+                 weft_dtype_name(dtype));
+        return false;
+    }
+    return true;
+}
+
 static bool define_constant(importer *in, const weft_onnx_constant *given) {
+    if (!is_of_type(in, given)) return false;
     tensor type = tensor_of(given->dtype, given->ndim, given->shape);
     onnx_value *v = onnx_define(in, in->frame, given->name);
     onnx_known *k = v ? onnx_known_new(in, &type) : NULL;
@@ -398,7 +409,9 @@ static bool define_outputs(importer *in, const onnx_graph *g) {
 /* ---- a graph ---- */
 
 static bool import_graph(importer *in) {
-    const onnx_graph *g = &in->onnx->file.graph;
+    onnx_graph *g = &in->onnx->file.graph;
+    if (!in->onnx->is_fused) onnx_fuse(in, g);
+    in->onnx->is_fused = true;
     return onnx_head_find(in) && define_inputs(in, g) && onnx_nodes(in, g) && define_outputs(in, g);
 }
 

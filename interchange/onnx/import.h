@@ -54,6 +54,7 @@ struct weft_onnx {
     onnx_file file;
     int n_variables;
     onnx_variable *variables;
+    bool is_fused;    /* fuse.c has seen the graph */
     onnx_frame *last; /* of the graph that was built last */
 };
 
@@ -108,14 +109,15 @@ void onnx_pass_over(onnx_call *c, int i);
 
 /* What operand i is, where it is known on this side; else NULL, without an error. */
 const onnx_known *onnx_known_in(onnx_call *c, int i);
-/* The same as numbers, of any type; `*n` of them. NULL: an error stands, or it is left out (*n is 0). */
+/* The same as numbers, of any type; `*n` of them. NULL: an error stands, or it is left out (*n is 0). Numbers that
+ * depend on the batch are an error: they are for onnx_lengths(). */
 const double *onnx_numbers(onnx_call *c, int i, int *n);
 const int64_t *onnx_integers(onnx_call *c, int i, int *n);
 /* One number; `otherwise` where the operand is left out. */
 double onnx_number(onnx_call *c, int i, double otherwise);
 int64_t onnx_integer(onnx_call *c, int i, int64_t otherwise);
 /* Lengths of axes: a number that is the batch on both sides is WEFT_BATCH, another one that depends on the
- * batch ONNX_DEPENDS. */
+ * batch ONNX_DEPENDS. In a graph that computes a node all of them are numbers. */
 #define ONNX_DEPENDS (INT64_MIN + 1)
 const int64_t *onnx_lengths(onnx_call *c, int i, int *n);
 
@@ -125,6 +127,11 @@ const char *onnx_word(onnx_call *c, const char *name, const char *otherwise);
 const int64_t *onnx_ints(onnx_call *c, const char *name, int *n); /* NULL: not given, *n is 0 */
 const float *onnx_reals(onnx_call *c, const char *name, int *n);
 const onnx_attribute *onnx_attribute_of(onnx_call *c, const char *name); /* NULL: not given */
+
+/* Integers of operand i, or of the attribute that older opsets have in its place. */
+const int64_t *onnx_list(onnx_call *c, int i, const char *name, int *n);
+/* n axes of a value with `ndim`, each of them once, made non-negative; list NULL: 0, 1, .... False after an error. */
+bool onnx_axes(onnx_call *c, const int64_t *list, int n, int ndim, int axes[WEFT_MAX_NDIM]);
 
 /* The graph that is built. */
 weft_graph *onnx_graph_of(const onnx_call *c);
@@ -165,17 +172,24 @@ onnx_value *onnx_find(onnx_frame *frame, const char *name);
 onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name);
 /* A value as one of the graph on a side; NULL: an error stands. */
 weft_value *onnx_value_in(importer *in, onnx_value *v, int side);
+/* The same of a known value that differs between the sides; NULL: there is no such value. */
+weft_value *onnx_following(importer *in, const onnx_value *v, int side);
+/* Whether there is one, of what it is on the two sides. */
+bool onnx_follows(importer *in, const onnx_known *here, const onnx_known *there);
 /* What it is; NULL: not known, or an error stands. */
 const onnx_known *onnx_known_of(importer *in, onnx_value *v, int side);
 /* Whether it is trained: an initializer of floating point with more than one element. */
 bool onnx_is_parameter(const onnx_value *v);
 onnx_known *onnx_known_new(importer *in, const tensor *type);
+bool onnx_known_equal(const onnx_known *a, const onnx_known *b); /* false where one is NULL */
 
-/* Computes a node whose operands are known. */
+/* Computes a node whose operands are known. Where the shape of a result follows the batch, it stays unknown. */
 struct onnx_operator;
 bool onnx_fold(onnx_call *c, const struct onnx_operator *op, onnx_value **results);
 /* Builds the nodes of a graph in the present frame. */
 bool onnx_nodes(importer *in, const onnx_graph *graph);
+/* Replaces parts of a graph by nodes of the domain "weft" (fuse.c). */
+void onnx_fuse(importer *in, onnx_graph *graph);
 /* Defines its initializers there. */
 bool onnx_initializers(importer *in, const onnx_graph *graph);
 

@@ -13,6 +13,12 @@ onnx_known *onnx_known_new(importer *in, const tensor *type) {
     return NULL;
 }
 
+bool onnx_known_equal(const onnx_known *a, const onnx_known *b) {
+    return a && b && a->type.dtype == b->type.dtype && a->type.ndim == b->type.ndim &&
+           !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
+           !memcmp(a->data, b->data, tensor_bytes(&a->type));
+}
+
 /* ---- initializers ---- */
 
 static const onnx_known *read_initializer(importer *in, const onnx_tensor *t) {
@@ -122,9 +128,7 @@ static bool compute(onnx_call *c, const onnx_operator *op, onnx_known **results)
     if (c->node->n_out > MOST) return onnx_refuse(c, "it has more than %d results", MOST);
     if (!s.model) return kit_no_memory(c->in->error, "constants"), false;
     if (take_operands(c, &s)) {
-        weft_value *first = op->build   ? op->build(c)
-                            : op->unary ? op->unary(onnx_in(c, 0))
-                                        : op->binary(onnx_in(c, 0), onnx_in(c, 1));
+        weft_value *first = onnx_build_row(c, op);
         onnx_result(c, 0, first);
         int n = c->in->error->status ? -1 : take_results(c, results, fetches, names);
         if (n > 0 || (n == 0 && weft_model_error(s.model)->status)) run(&s, fetches, n, &error);
@@ -145,6 +149,17 @@ static bool depends_on_side(const onnx_call *c) {
     return false;
 }
 
+/* Whether each result whose shape differs between the sides follows the batch in a way that a graph has. If not,
+ * the node becomes one of the graph: as numbers it would have this batch only. */
+static bool all_follow(const onnx_call *c, onnx_known *const *here, onnx_known *const *there) {
+    for (int i = 0; i < c->node->n_out; i++) {
+        const onnx_known *a = here[i], *b = there[i];
+        bool is_one = !a || !b || (a->type.ndim == b->type.ndim && !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape));
+        if (!is_one && !onnx_follows(c->in, a, b)) return false;
+    }
+    return true;
+}
+
 bool onnx_fold(onnx_call *c, const onnx_operator *op, onnx_value **results) {
     enum { MOST = 64 };
     onnx_known *made[SIDES][MOST] = {{0}};
@@ -155,6 +170,7 @@ bool onnx_fold(onnx_call *c, const onnx_operator *op, onnx_value **results) {
         else if (!compute(c, op, made[c->side]))
             return false;
     }
+    if (!is_one && !all_follow(c, made[0], made[1])) return true;
     for (int i = 0; i < c->node->n_out; i++)
         for (int side = 0; results[i] && side < SIDES; side++) results[i]->known[side] = made[side][i];
     return true;

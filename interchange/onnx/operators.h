@@ -20,6 +20,8 @@ typedef struct onnx_operator {
 
 /* The row of an operator in an opset; NULL: there is none. */
 const onnx_operator *onnx_operator_find(const char *domain, const char *name, int64_t opset);
+/* Builds a node by its row: result 0. */
+weft_value *onnx_build_row(onnx_call *c, const onnx_operator *op);
 /* Row 0, 1, ...; NULL past the end. */
 const onnx_operator *onnx_operator_at(int index);
 

@@ -99,7 +99,7 @@ static weft_value *both(weft_value *a, weft_value *b) {
     return !a ? b : !b ? a : weft_logical_and(a, b);
 }
 
-/* What the limits let a row see, as bool that broadcasts to [B, 1, T, S]; NULL: all keys, or an error stands. */
+/* What the limits let a row see, as bool that broadcasts to [B, 1, T, S]. NULL: all keys, or after an error. */
 static weft_value *seen(onnx_call *c, const attention *a) {
     const limits *l = &a->sees;
     weft_value *all = NULL, *used = NULL;
@@ -229,7 +229,7 @@ static bool take_attention(onnx_call *c, attention *a) {
 }
 
 /* q, k and v in one type. */
-static void widen(attention *a, weft_dtype dtype) {
+static void in_type(attention *a, weft_dtype dtype) {
     a->q = cast(a->q, dtype);
     a->k = cast(a->k, dtype);
     a->v = cast(a->v, dtype);
@@ -245,7 +245,7 @@ weft_value *onnx_build_attention(onnx_call *c) {
     bool is_flat = weft_ndim(onnx_in(c, Q)) == 3;
     if (place < AS_PRODUCT || place > AFTER_SOFTMAX)
         return onnx_refuse(c, "qk_matmul_output_mode is %jd", place);
-    widen(&a, is_wide ? WEFT_F64 : common(a.q, a.v));
+    in_type(&a, is_wide ? WEFT_F64 : common(a.q, a.v));
     if (!take_mask(c, &a)) return NULL;
     if (onnx_wants(c, SCORES)) onnx_result(c, SCORES, cast(scores_of(c, &a, place), dtype));
     weft_value *y = cast(attend(c, &a), dtype);
@@ -278,7 +278,7 @@ static bool take_flex(onnx_call *c, attention *a) {
     if (weft_dim(a->k, 1) < 1 || weft_dim(a->q, 1) % weft_dim(a->k, 1))
         return onnx_refuse(c, "%jd heads for %jd of the keys", weft_dim(a->q, 1), weft_dim(a->k, 1));
     a->scale = onnx_real(c, "scale", 1 / sqrt((double)weft_dim(a->q, 3)));
-    widen(a, is_double || is_wide(a->q) ? WEFT_F64 : WEFT_F32);
+    in_type(a, is_double || is_wide(a->q) ? WEFT_F64 : WEFT_F32);
     return true;
 }
 

@@ -1,4 +1,5 @@
-/* loops.c - Loop and Scan, whose bodies are built once for each step. How many steps there are must be known. */
+/* loops.c - Loop and Scan, whose bodies are built once for each step. How many steps there are must be
+ * known. */
 #include "interchange/onnx/families.h"
 
 /* ---- values on both sides ---- */

@@ -33,9 +33,13 @@ static bool padding(onnx_call *c, weft_value *x, onnx_window *w) {
     for (int i = 0; i < w->n; i++) {
         w->before[i] = is_set && pads ? pads[i] : 0;
         w->after[i] = is_set && pads ? pads[i + w->n] : 0;
+        if (!is_set && pads && i + w->n < n && (pads[i] || pads[i + w->n]))
+            return onnx_refuse(c, "pads and auto_pad '%.40s': one of them is needed", automatic);
         if (is_same)
             same(w, weft_dim(x, 2 + i), i, !strcmp(automatic, "SAME_UPPER"), &w->before[i], &w->after[i]);
         if (w->before[i] < 0 || w->after[i] < 0) return onnx_refuse(c, "padding below 0");
+        if (w->before[i] > INT32_MAX || w->after[i] > INT32_MAX)
+            return onnx_refuse(c, "padding of 2^31 and more");
     }
     return true;
 }
@@ -43,12 +47,37 @@ static bool padding(onnx_call *c, weft_value *x, onnx_window *w) {
 bool onnx_window_of(onnx_call *c, weft_value *x, const int64_t *kernel, onnx_window *w) {
     *w = (onnx_window){.n = weft_ndim(x) - 2};
     if (w->n < 1 || w->n > ONNX_SPACE) return onnx_refuse(c, "x has %d axes; 3 to 5 are taken", weft_ndim(x));
+    int64_t own[WEFT_MAX_NDIM];
+    onnx_shape_of(c, 0, own);
+    for (int i = 0; i < w->n; i++) {
+        if (own[2 + i] < 1)
+            return onnx_refuse(c, "axis %d of x depends on the batch, or has no elements", 2 + i);
+        if (own[2 + i] > INT32_MAX) return onnx_refuse(c, "an axis of 2^31 elements and more");
+    }
     if (!numbers(c, "kernel_shape", w->n, w->kernel) || !numbers(c, "strides", w->n, w->stride)) return false;
     if (!numbers(c, "dilations", w->n, w->dilation)) return false;
-    for (int i = 0; kernel && i < w->n; i++) w->kernel[i] = kernel[i];
+    int given;
+    onnx_ints(c, "kernel_shape", &given);
+    for (int i = 0; kernel && i < w->n; i++) {
+        if (given && w->kernel[i] != kernel[i])
+            return onnx_refuse(c, "kernel_shape has %jd for axis %d, the weight %jd", w->kernel[i], i,
+                               kernel[i]);
+        w->kernel[i] = kernel[i];
+    }
     return padding(c, x, w);
 }
 
 bool onnx_window_is_even(const onnx_window *w) {
     return !memcmp(w->before, w->after, sizeof w->before);
+}
+
+weft_value *onnx_window_pad(weft_value *x, onnx_window *w, double value) {
+    int64_t pads[2 * ONNX_SPACE];
+    if (onnx_window_is_even(w)) return x;
+    for (int i = 0; i < w->n; i++) {
+        pads[2 * (w->n - 1 - i)] = w->before[i]; /* the last axis first */
+        pads[2 * (w->n - 1 - i) + 1] = w->after[i];
+        w->before[i] = w->after[i] = 0;
+    }
+    return weft_constant_pad(x, w->n, pads, value);
 }
