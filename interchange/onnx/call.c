@@ -119,7 +119,7 @@ static const double *numbers_in(onnx_call *c, int i, int *n) {
     return numbers;
 }
 
-static const int64_t *integers_in(onnx_call *c, int i, int *n) {
+const int64_t *onnx_side_integers(onnx_call *c, int i, int *n) {
     const onnx_known *k = needed(c, i, n);
     int64_t *numbers = k ? kit_take(c->in->arena, (size_t)*n + 1, sizeof *numbers) : NULL;
     for (int j = 0; numbers && j < *n; j++)
@@ -146,7 +146,7 @@ const double *onnx_numbers(onnx_call *c, int i, int *n) {
 }
 
 const int64_t *onnx_integers(onnx_call *c, int i, int *n) {
-    const int64_t *numbers = integers_in(c, i, n);
+    const int64_t *numbers = onnx_side_integers(c, i, n);
     return numbers && is_one(c, i) ? numbers : NULL;
 }
 
@@ -172,10 +172,10 @@ static int64_t length_of(const importer *in, int64_t here, int64_t there, int si
 
 const int64_t *onnx_lengths(onnx_call *c, int i, int *n) {
     int others;
-    const int64_t *here = integers_in(c, i, n);
+    const int64_t *here = onnx_side_integers(c, i, n);
     if (!here || c->scratch_graph) return here;
     c->side = !c->side;
-    const int64_t *there = integers_in(c, i, &others);
+    const int64_t *there = onnx_side_integers(c, i, &others);
     c->side = !c->side;
     int64_t *lengths = there ? kit_take(c->in->arena, (size_t)*n + 1, sizeof *lengths) : NULL;
     if (there && others != *n) return onnx_refuse(c, "how many lengths it has depends on the batch"), NULL;

@@ -421,6 +421,12 @@ weft_graph *weft_onnx_graph(weft_onnx *onnx, weft_model *model, const char *name
     weft_error own;
     error = kit_error(error, &own);
     if (!options) options = &defaults;
+    for (int i = 0; i < options->n_axes; i++)
+        if (!options->axes[i].name || (options->axes[i].length < 1 && options->axes[i].length != WEFT_BATCH))
+            return kit_fail(error, WEFT_ARGUMENT,
+                            "axis '%.80s': a length of at least 1, or WEFT_BATCH, is needed",
+                            options->axes[i].name ? options->axes[i].name : ""),
+                   NULL;
     if (weft_reserved_check(options->reserved, sizeof options->reserved, "weft_onnx_options", error))
         return NULL;
     onnx_frame *frame = kit_take(&onnx->arena, 1, sizeof *frame);

@@ -113,6 +113,8 @@ const onnx_known *onnx_known_in(onnx_call *c, int i);
  * depend on the batch are an error: they are for onnx_lengths(). */
 const double *onnx_numbers(onnx_call *c, int i, int *n);
 const int64_t *onnx_integers(onnx_call *c, int i, int *n);
+/* Integers as they are on this side, also where they depend on the batch. */
+const int64_t *onnx_side_integers(onnx_call *c, int i, int *n);
 /* One number; `otherwise` where the operand is left out. */
 double onnx_number(onnx_call *c, int i, double otherwise);
 int64_t onnx_integer(onnx_call *c, int i, int64_t otherwise);

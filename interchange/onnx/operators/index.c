@@ -9,7 +9,7 @@
 static bool has_negative(onnx_call *c, int i) {
     int n;
     if (!onnx_known_in(c, i)) return true;
-    const int64_t *numbers = onnx_integers(c, i, &n);
+    const int64_t *numbers = onnx_side_integers(c, i, &n);
     for (int j = 0; numbers && j < n; j++)
         if (numbers[j] < 0) return true;
     return false;

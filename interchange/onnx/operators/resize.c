@@ -89,11 +89,16 @@ static bool keep_ratio(onnx_call *c, int n, const int *axes, change *changes, bo
     return true;
 }
 
-static bool by_sizes(onnx_call *c, int n, const int *axes, const int64_t *sizes, change *changes) {
+/* What to do with the ratio of the axes: a place in the list; -1 after an error. It has a meaning for sizes alone. */
+static int ratio_policy(onnx_call *c) {
     static const char *const policies[] = {"stretch", "not_larger", "not_smaller"};
     const char *name = onnx_word(c, "keep_aspect_ratio_policy", "stretch");
     int policy = place_in(policies, 3, name);
-    if (policy < 0) return onnx_refuse(c, "keep_aspect_ratio_policy is '%.40s'", name);
+    if (policy < 0) onnx_refuse(c, "keep_aspect_ratio_policy is '%.40s'", name);
+    return policy;
+}
+
+static bool by_sizes(onnx_call *c, int n, const int *axes, const int64_t *sizes, int policy, change *changes) {
     for (int i = 0; i < n; i++) {
         change *a = &changes[axes[i]];
         if (sizes[i] == a->from && a->from != ONNX_DEPENDS) continue;
@@ -121,6 +126,7 @@ static bool crop(onnx_call *c, int n, const int *axes, change *changes) {
 }
 
 static bool changes_of(onnx_call *c, const resize *r, weft_value *x, int scales_at, change *changes) {
+    int policy = ratio_policy(c);
     int64_t own[WEFT_MAX_NDIM];
     int axes[WEFT_MAX_NDIM], n, n_scales, n_sizes;
     const int64_t *list = onnx_ints(c, "axes", &n);
@@ -135,7 +141,8 @@ static bool changes_of(onnx_call *c, const resize *r, weft_value *x, int scales_
     if (c->in->error->status) return false;
     if ((n_scales > 0) == (n_sizes > 0)) return onnx_refuse(c, "it has scales and sizes, or neither");
     if ((n_scales ? n_scales : n_sizes) != n) return onnx_refuse(c, "%d scales and %d sizes for %d axes", n_scales, n_sizes, n);
-    return n_scales ? by_scales(c, n, axes, scales, changes) : by_sizes(c, n, axes, sizes, changes);
+    if (policy < 0) return false;
+    return n_scales ? by_scales(c, n, axes, scales, changes) : by_sizes(c, n, axes, sizes, policy, changes);
 }
 
 /* ---- the formulas ---- */
