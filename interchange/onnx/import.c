@@ -242,10 +242,11 @@ static bool is_open(const onnx_call *c, onnx_value **results) {
     return false;
 }
 
-/* Whether all operands are known and none is a parameter. */
+/* Whether all operands whose elements it reads are known and none is a parameter. */
 static bool is_known(const onnx_call *c, const onnx_operator *op) {
     if (op->is_random) return false;
-    for (int i = 0; i < c->node->n_in; i++) {
+    int n = op->is_like && c->node->n_in ? 1 : c->node->n_in;
+    for (int i = 0; i < n; i++) {
         const onnx_value *v = c->operands[i];
         if (v && (onnx_is_parameter(v) || (!v->known[0] && !v->initializer))) return false;
     }

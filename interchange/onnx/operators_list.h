@@ -3,6 +3,7 @@
  *   BUILD   weft_value *function(onnx_call *)   KNOW    the same, known from attributes and types alone
  *   UNARY   weft_value *builder(weft_value *)   RANDOM  as BUILD; equal calls give other results
  *   BINARY  the same of two that broadcast      BUILD_OF  as BUILD, of another domain than ONNX's own
+ *   LIKE    as BUILD; of operands from 1 on it reads the type alone
  *   COMPOSE bool function(onnx_call *), which builds the node on both sides; COMPOSE_OF: of another domain */
 
 /* ---- constants and shapes ---- */
@@ -39,7 +40,7 @@ UNARY("BitwiseNot", 18, weft_bitwise_not)
 BINARY("BitwiseOr", 18, weft_bitwise_or)
 BINARY("BitwiseXor", 18, weft_bitwise_xor)
 BUILD("Cast", 6, onnx_build_cast)
-BUILD("CastLike", 15, onnx_build_cast_like)
+LIKE("CastLike", 15, onnx_build_cast_like)
 UNARY("Ceil", 6, weft_ceil)
 BUILD("Clip", 6, onnx_build_clip_attributes)
 BUILD("Clip", 11, onnx_build_clip)
@@ -228,6 +229,7 @@ BUILD("LSTM", 7, onnx_build_lstm)
 BUILD("RNN", 7, onnx_build_rnn)
 
 #undef BUILD
+#undef LIKE
 #undef COMPOSE
 #undef COMPOSE_OF
 #undef BUILD_OF

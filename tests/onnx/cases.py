@@ -98,6 +98,10 @@ def is_random(model):
     return any(n.op_type in RANDOM for n in model.graph.node)
 
 
+# Two units in the last place of the types of 16 bits: the expected outputs were rounded to them after each step.
+COARSE = {onnx.TensorProto.FLOAT16: 2**-9, onnx.TensorProto.BFLOAT16: 2**-6}
+
+
 class Wrong(Exception):
     pass
 
@@ -117,7 +121,7 @@ def compare(name, kind, found, expected, case, is_drawn):
     found, expected = wide(found, kind), wide(expected, kind)
     if expected.dtype.kind == "f":
         found, expected = found.astype(np.float64), expected.astype(np.float64)
-        if not np.allclose(found, expected, rtol=max(case.rtol, 1e-2 if kind == onnx.TensorProto.BFLOAT16 else 0), atol=case.atol, equal_nan=True):
+        if not np.allclose(found, expected, rtol=max(case.rtol, COARSE.get(kind, 0)), atol=case.atol, equal_nan=True):
             raise Wrong(f"{name}: differs by {np.nanmax(np.abs(found - expected))}")
     elif not np.array_equal(found, expected):
         raise Wrong(f"{name}: differs in {int((found != expected).sum())} of {found.size} elements")
