@@ -1,6 +1,6 @@
-/* bodies.c - graphs within a graph: the body of a function in the place of its call, and the branch of an If
- * whose condition is known. */
-#include "interchange/onnx/import.h"
+/* bodies.c - graphs within a graph: the body of a function in the place of its call, the graphs that nodes have
+ * as attributes, and the branch of an If whose condition is known. */
+#include "interchange/onnx/families.h"
 
 /* ---- functions ---- */
 
@@ -23,12 +23,20 @@ static bool alias(importer *in, onnx_frame *frame, const char *name, const onnx_
     return true;
 }
 
+/* Whether one more body may be built: files may be hostile. */
+static bool may_build(onnx_call *c) {
+    if (c->in->depth == ONNX_DEEPEST)
+        return onnx_refuse(c, "graphs within graphs are more than %d deep", ONNX_DEEPEST);
+    if (c->in->bodies++ == ONNX_BODIES)
+        return onnx_refuse(c, "graphs within graphs are built more than %d times", ONNX_BODIES);
+    return true;
+}
+
 bool onnx_inline(onnx_call *c, const onnx_function *f) {
     importer *in = c->in;
     onnx_frame *outside = in->frame, *frame = kit_take(in->arena, 1, sizeof *frame);
     if (!frame) return kit_no_memory(in->error, f->name), false;
-    if (in->depth == ONNX_DEEPEST)
-        return onnx_refuse(c, "graphs within graphs are more than %d deep", ONNX_DEEPEST);
+    if (!may_build(c)) return false;
     *frame = (onnx_frame){
         .call = c->node, .call_frame = outside, .function = f, .n_opsets = f->n_opsets, .opsets = f->opsets};
     for (int i = 0; i < f->body.n_inputs && i < c->node->n_in; i++)
@@ -84,10 +92,7 @@ bool onnx_body(onnx_call *c, const onnx_graph *body, onnx_value *const *inputs, 
     importer *in = c->in;
     onnx_frame *outside = in->frame, *frame = kit_take(in->arena, 1, sizeof *frame);
     if (!frame) return kit_no_memory(in->error, c->node->op), false;
-    if (in->depth == ONNX_DEEPEST)
-        return onnx_refuse(c, "graphs within graphs are more than %d deep", ONNX_DEEPEST);
-    if (in->bodies++ == ONNX_BODIES)
-        return onnx_refuse(c, "graphs within graphs are built more than %d times", ONNX_BODIES);
+    if (!may_build(c)) return false;
     *frame = (onnx_frame){.outer = outside,
                           .call = outside->call,
                           .call_frame = outside->call_frame,
