@@ -218,6 +218,11 @@ COMPOSE_OF("ai.onnx.preview", "FlexAttention", 1, onnx_flex_attention)
 BUILD("LinearAttention", 27, onnx_build_linear_attention)
 BUILD("RotaryEmbedding", 23, onnx_build_rotary_embedding)
 
+/* ---- Fourier transforms ---- */
+BUILD("DFT", 17, onnx_build_dft_17)
+BUILD("DFT", 20, onnx_build_dft)
+BUILD("STFT", 17, onnx_build_stft)
+
 /* ---- graphs within a graph ---- */
 COMPOSE("If", 1, onnx_if)
 COMPOSE("Loop", 1, onnx_loop)
