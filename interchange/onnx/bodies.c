@@ -1,5 +1,5 @@
-/* bodies.c - graphs within a graph: the body of a function in the place of its call, the graphs that nodes have
- * as attributes, and the branch of an If whose condition is known. */
+/* bodies.c - graphs within a graph: the body of a function in the place of its call, the graphs that nodes
+ * have as attributes, and the branch of an If whose condition is known. */
 #include "interchange/onnx/families.h"
 
 /* ---- functions ---- */

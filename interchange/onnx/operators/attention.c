@@ -90,7 +90,7 @@ static weft_value *after_past(onnx_call *c, weft_value *x, int past, int64_t *be
 }
 
 /* Numbers 0 to n - 1 along the last axis but `after`. */
-static weft_value *places(onnx_call *c, int64_t n, int after) {
+static weft_value *indices(onnx_call *c, int64_t n, int after) {
     weft_value *x = weft_arange(onnx_graph_of(c), WEFT_I64, 0, (double)n, 1);
     return after ? weft_unsqueeze(x, 1) : x;
 }
@@ -99,7 +99,7 @@ static weft_value *both(weft_value *a, weft_value *b) {
     return !a ? b : !b ? a : weft_logical_and(a, b);
 }
 
-/* What the limits let a row see, as bool that broadcasts to [B, 1, T, S]. NULL: all keys, or after an error. */
+/* What the limits let a row see, as bool that broadcasts to [B, 1, T, S]. NULL: all, or after an error. */
 static weft_value *seen(onnx_call *c, const attention *a) {
     const limits *l = &a->sees;
     weft_value *all = NULL, *used = NULL;
@@ -107,7 +107,7 @@ static weft_value *seen(onnx_call *c, const attention *a) {
     if (!is_limited && !l->used) return NULL;
     if (a->keys < 0 || a->rows < 0)
         return onnx_refuse(c, "how many rows or keys it has depends on the batch");
-    weft_value *key = places(c, a->keys, 0), *row = weft_offset(places(c, a->rows, 1), (double)l->offset);
+    weft_value *key = indices(c, a->keys, 0), *row = weft_offset(indices(c, a->rows, 1), (double)l->offset);
     if (l->used) {
         used = weft_unsqueeze(weft_unsqueeze(weft_unsqueeze(l->used, 1), 1), 1);
         all = weft_less(key, used);

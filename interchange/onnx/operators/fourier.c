@@ -1,4 +1,4 @@
-/* fourier.c - DFT and STFT: products with matrices of cosines and sines, whose gradients are products, too. */
+/* fourier.c - DFT and STFT: products with matrices of cosines and sines, so gradients are products, too. */
 #include "interchange/onnx/families.h"
 
 #include <math.h>
@@ -11,8 +11,8 @@ typedef struct fourier {
     bool inverse, is_half; /* half: a real signal has the bins 0 to n / 2 alone */
 } fourier;
 
-/* What element j of the transform's input counts in element k of its result: the real part of the factor, or the
- * imaginary one. */
+/* What element j of the transform's input counts in element k of its result: the real part of the factor, or
+ * the imaginary one. */
 static double factor(const fourier *f, int64_t j, int64_t k, bool is_imaginary) {
     double angle = 2 * acos(-1.0) * (double)(j * k % f->n) / (double)f->n;
     double part = is_imaginary ? (f->inverse ? sin(angle) : -sin(angle)) : cos(angle);
