@@ -1,6 +1,6 @@
-/* bodies.c - graphs within a graph: the body of a function in the place of its call, and the branch of an If
- * whose condition is known. */
-#include "interchange/onnx/import.h"
+/* bodies.c - graphs within a graph: the body of a function in the place of its call, the graphs that nodes
+ * have as attributes, and the branch of an If whose condition is known. */
+#include "interchange/onnx/families.h"
 
 /* ---- functions ---- */
 
@@ -23,12 +23,20 @@ static bool alias(importer *in, onnx_frame *frame, const char *name, const onnx_
     return true;
 }
 
+/* Whether one more body may be built: files may be hostile. */
+static bool may_build(onnx_call *c) {
+    if (c->in->depth == ONNX_DEEPEST)
+        return onnx_refuse(c, "graphs within graphs are more than %d deep", ONNX_DEEPEST);
+    if (c->in->bodies++ == ONNX_BODIES)
+        return onnx_refuse(c, "graphs within graphs are built more than %d times", ONNX_BODIES);
+    return true;
+}
+
 bool onnx_inline(onnx_call *c, const onnx_function *f) {
     importer *in = c->in;
     onnx_frame *outside = in->frame, *frame = kit_take(in->arena, 1, sizeof *frame);
     if (!frame) return kit_no_memory(in->error, f->name), false;
-    if (in->depth == ONNX_DEEPEST)
-        return onnx_refuse(c, "graphs within graphs are more than %d deep", ONNX_DEEPEST);
+    if (!may_build(c)) return false;
     *frame = (onnx_frame){
         .call = c->node, .call_frame = outside, .function = f, .n_opsets = f->n_opsets, .opsets = f->opsets};
     for (int i = 0; i < f->body.n_inputs && i < c->node->n_in; i++)
@@ -63,32 +71,59 @@ static bool condition_of(onnx_call *c, bool *is_true) {
     return true;
 }
 
-bool onnx_if(onnx_call *c) {
+/* ---- the graphs that nodes have as attributes ---- */
+
+const onnx_graph *onnx_body_of(onnx_call *c, const char *attribute) {
+    const onnx_attribute *a = onnx_attribute_of(c, attribute);
+    onnx_graph *body = kit_take(c->in->arena, 1, sizeof *body);
+    if (!body) return kit_no_memory(c->in->error, c->node->op), NULL;
+    if (!a) return onnx_refuse(c, "it has no %s", attribute), NULL;
+    return onnx_graph_read(&c->in->onnx->file, a->graph, body, c->in->error) ? NULL : body;
+}
+
+/* Values for the inputs, then the nodes. */
+static bool build_body(importer *in, const onnx_graph *body, onnx_value *const *inputs) {
+    for (int i = 0; i < body->n_inputs; i++)
+        if (!alias(in, in->frame, body->inputs[i].name, inputs[i])) return false;
+    return onnx_initializers(in, body) && onnx_nodes(in, body);
+}
+
+bool onnx_body(onnx_call *c, const onnx_graph *body, onnx_value *const *inputs, onnx_value **outputs) {
     importer *in = c->in;
-    onnx_graph branch;
-    bool is_true = false;
-    if (!condition_of(c, &is_true)) return false;
-    const onnx_attribute *a = onnx_attribute_of(c, is_true ? "then_branch" : "else_branch");
     onnx_frame *outside = in->frame, *frame = kit_take(in->arena, 1, sizeof *frame);
-    if (!frame) return kit_no_memory(in->error, "If"), false;
-    if (!a) return onnx_refuse(c, "it has no branch");
-    if (in->depth == ONNX_DEEPEST)
-        return onnx_refuse(c, "graphs within graphs are more than %d deep", ONNX_DEEPEST);
-    if (onnx_graph_read(&in->onnx->file, a->graph, &branch, in->error)) return false;
+    if (!frame) return kit_no_memory(in->error, c->node->op), false;
+    if (!may_build(c)) return false;
     *frame = (onnx_frame){.outer = outside,
                           .call = outside->call,
                           .call_frame = outside->call_frame,
                           .function = outside->function};
     in->frame = frame;
     in->depth++;
-    bool is_built = onnx_initializers(in, &branch) && onnx_nodes(in, &branch);
+    bool is_built = build_body(in, body, inputs);
     in->depth--;
     in->frame = outside;
-    for (int i = 0; is_built && i < c->node->n_out; i++) {
-        onnx_value *v = i < branch.n_outputs ? onnx_find(frame, branch.outputs[i].name) : NULL;
-        if (!*c->node->out[i]) continue;
-        if (!v) return onnx_refuse(c, "its branch makes no result %d", i);
-        if (!alias(in, outside, c->node->out[i], v)) return false;
+    for (int i = 0; is_built && i < body->n_outputs; i++) {
+        outputs[i] = onnx_find(frame, body->outputs[i].name);
+        if (!outputs[i]) return onnx_refuse(c, "its graph makes no result %d", i);
     }
+    return is_built;
+}
+
+bool onnx_result_is(onnx_call *c, int i, const onnx_value *value) {
+    return !onnx_wants(c, i) || alias(c->in, c->in->frame, c->node->out[i], value);
+}
+
+bool onnx_if(onnx_call *c) {
+    bool is_true = false;
+    if (!condition_of(c, &is_true)) return false;
+    const onnx_graph *branch = onnx_body_of(c, is_true ? "then_branch" : "else_branch");
+    onnx_attribute_of(c, is_true ? "else_branch" : "then_branch");
+    if (!branch) return false;
+    onnx_value **made = kit_take(c->in->arena, (size_t)branch->n_outputs + 1, sizeof *made);
+    if (!made) return kit_no_memory(c->in->error, "If"), false;
+    if (branch->n_inputs) return onnx_refuse(c, "its branch has inputs");
+    if (branch->n_outputs < c->node->n_out) return onnx_refuse(c, "its branch makes too few results");
+    bool is_built = onnx_body(c, branch, NULL, made);
+    for (int i = 0; is_built && i < c->node->n_out; i++) is_built = onnx_result_is(c, i, made[i]);
     return is_built;
 }

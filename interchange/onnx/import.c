@@ -187,8 +187,8 @@ static bool make_results(onnx_call *c, onnx_value **results) {
     return true;
 }
 
-/* Numbers, texts and graphs that the row did not ask for are an error, as are operands and results. */
-static bool is_understood(onnx_call *c, const onnx_operator *op, onnx_value **results) {
+/* Operands, numbers, texts and graphs that the row did not ask for are an error. */
+static bool is_understood(onnx_call *c, const onnx_operator *op) {
     int n = op->unary ? 1 : op->binary ? 2 : 0;
     for (int i = 0; i < n; i++) c->asked_operands |= (uint64_t)1 << i;
     for (int i = 0; i < c->node->n_in; i++)
@@ -198,6 +198,10 @@ static bool is_understood(onnx_call *c, const onnx_operator *op, onnx_value **re
     for (int i = 0; i < c->node->n_attributes; i++)
         if (i < 64 && !(c->asked_attributes >> i & 1))
             return onnx_refuse(c, "its attribute '%.60s' has no meaning here", c->node->attributes[i].name);
+    return true;
+}
+
+static bool are_made(onnx_call *c, onnx_value **results) {
     for (int i = 0; i < c->node->n_out; i++)
         if (results[i] && !results[i]->value[0] && !results[i]->known[0])
             return onnx_refuse(c, "its result %d, '%.80s', is not made", i, c->node->out[i]);
@@ -239,10 +243,11 @@ static bool is_open(const onnx_call *c, onnx_value **results) {
     return false;
 }
 
-/* Whether all operands are known and none is a parameter. */
+/* Whether all operands whose elements it reads are known and none is a parameter. */
 static bool is_known(const onnx_call *c, const onnx_operator *op) {
     if (op->is_random) return false;
-    for (int i = 0; i < c->node->n_in; i++) {
+    int n = op->is_like && c->node->n_in ? 1 : c->node->n_in;
+    for (int i = 0; i < n; i++) {
         const onnx_value *v = c->operands[i];
         if (v && (onnx_is_parameter(v) || (!v->known[0] && !v->initializer))) return false;
     }
@@ -250,6 +255,7 @@ static bool is_known(const onnx_call *c, const onnx_operator *op) {
 }
 
 static bool import_by(onnx_call *c, const onnx_operator *op) {
+    if (op->compose) return op->compose(c) && !c->in->error->status && is_understood(c, op);
     onnx_value **results = kit_take(c->in->arena, (size_t)c->node->n_out + 1, sizeof *results);
     if (!results) return kit_no_memory(c->in->error, c->node->op), false;
     if (!make_results(c, results)) return false;
@@ -258,7 +264,7 @@ static bool import_by(onnx_call *c, const onnx_operator *op) {
                    : folds  ? onnx_fold(c, op, results)
                             : build(c, op, results);
     if (is_made && folds && is_open(c, results)) is_made = build(c, op, results);
-    return is_made && !c->in->error->status && is_understood(c, op, results);
+    return is_made && !c->in->error->status && is_understood(c, op) && are_made(c, results);
 }
 
 /* ---- any node ---- */
@@ -272,7 +278,6 @@ static bool import_node(importer *in, const onnx_node *node) {
     if (!take_operands(in, &c)) return false;
     if (op) return import_by(&c, op);
     if (f) return onnx_inline(&c, f);
-    if (!strcmp(node->op, "If") && !*node->domain) return onnx_if(&c);
     return onnx_refuse(&c, "there is no such operator in Weft's table (docs/onnx.md)%s%s",
                        *node->domain ? ", of domain " : "", node->domain);
 }

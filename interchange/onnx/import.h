@@ -74,6 +74,7 @@ typedef struct importer {
     int64_t batch[SIDES];
     onnx_frame *frame; /* the present one */
     int depth;         /* of functions and branches */
+    int bodies;        /* how many functions, branches and steps of loops are built */
     onnx_head head;
     const char *scope; /* of the node that is built: "encoder/layer1" */
     weft_error *error;
@@ -203,8 +204,14 @@ enum { ONNX_DEEPEST = 32 };
 const onnx_function *onnx_function_of(const onnx_file *file, const onnx_node *node);
 /* Builds the body of a function in the place of its call. */
 bool onnx_inline(onnx_call *c, const onnx_function *f);
-/* Builds the branch of an If whose condition is known. */
-bool onnx_if(onnx_call *c);
+/* How many bodies of functions and nodes a file may build: a loop has one for each step. */
+enum { ONNX_BODIES = 1 << 15 };
+/* The graph that an attribute is; NULL: an error stands. */
+const onnx_graph *onnx_body_of(onnx_call *c, const char *attribute);
+/* Builds it in the place of the node, once for both sides. Puts what its outputs are into `outputs`. */
+bool onnx_body(onnx_call *c, const onnx_graph *body, onnx_value *const *inputs, onnx_value **outputs);
+/* Makes result i of the node a value, on both sides. */
+bool onnx_result_is(onnx_call *c, int i, const onnx_value *value);
 
 /* A file's name as a name in Weft: '/', ':' and what names may not have become '_'. */
 const char *onnx_name(importer *in, const char *name);

@@ -79,9 +79,9 @@ static bool is_empty(const tensor *t) {
     return false;
 }
 
-static bool take_operands(onnx_call *c, scratch *s) {
+static bool take_operands(onnx_call *c, const onnx_operator *op, scratch *s) {
     c->scratch_graph = weft_graph_new(s->model, "g", WEFT_EVAL);
-    for (int i = 0; i < c->node->n_in; i++) {
+    for (int i = 0; i < c->node->n_in && !(op->is_like && i); i++) {
         const onnx_known *k = c->operands[i] ? onnx_known_of(c->in, c->operands[i], c->side) : NULL;
         if (!c->operands[i]) continue;
         if (!k) return false;
@@ -137,7 +137,7 @@ static bool compute(onnx_call *c, const onnx_operator *op, onnx_known **results)
     bool is_done = false;
     if (c->node->n_out > MOST) return onnx_refuse(c, "it has more than %d results", MOST);
     if (!s.model) return kit_no_memory(c->in->error, "constants"), false;
-    if (take_operands(c, &s)) {
+    if (take_operands(c, op, &s)) {
         weft_value *first = onnx_build_row(c, op);
         onnx_result(c, 0, first);
         if (has_large(c)) memset(c->results, 0, (size_t)c->node->n_out * sizeof *c->results);

@@ -13,7 +13,10 @@ typedef struct onnx_operator {
     weft_value *(*unary)(weft_value *x);                 /* the same from operand 0 alone */
     weft_value *(*binary)(weft_value *a, weft_value *b); /* from two operands, which broadcast */
     const onnx_known *(*know)(onnx_call *c); /* what result 0 is, from attributes and types alone */
-    bool is_random;                          /* equal calls give other results: it is never computed here */
+    /* Builds the node on both sides and makes its results: of operators with graphs (bodies.c). */
+    bool (*compose)(onnx_call *c);
+    bool is_like;   /* of operands from 1 on it reads the type alone: operand 0 is to be known */
+    bool is_random; /* equal calls give other results: it is never computed here */
 } onnx_operator;
 
 /* The row of an operator in an opset; NULL: there is none. */

@@ -2,7 +2,9 @@
  * next row of the name), and the function of the file of its family in operators/, or a builder of Weft:
  *   BUILD   weft_value *function(onnx_call *)   KNOW    the same, known from attributes and types alone
  *   UNARY   weft_value *builder(weft_value *)   RANDOM  as BUILD; equal calls give other results
- *   BINARY  the same of two that broadcast      BUILD_OF  as BUILD, of another domain than ONNX's own */
+ *   BINARY  the same of two that broadcast      BUILD_OF  as BUILD, of another domain than ONNX's own
+ *   LIKE    as BUILD; of operands from 1 on it reads the type alone
+ *   COMPOSE bool function(onnx_call *), which builds the node on both sides; COMPOSE_OF: of another domain */
 
 /* ---- constants and shapes ---- */
 RANDOM("Bernoulli", 15, onnx_build_bernoulli)
@@ -41,7 +43,7 @@ UNARY("BitwiseNot", 18, weft_bitwise_not)
 BINARY("BitwiseOr", 18, weft_bitwise_or)
 BINARY("BitwiseXor", 18, weft_bitwise_xor)
 BUILD("Cast", 6, onnx_build_cast)
-BUILD("CastLike", 15, onnx_build_cast_like)
+LIKE("CastLike", 15, onnx_build_cast_like)
 UNARY("Ceil", 1, weft_ceil)
 BUILD("Clip", 1, onnx_build_clip_attributes)
 BUILD("Clip", 11, onnx_build_clip)
@@ -226,9 +228,19 @@ BUILD_OF("weft", "RMSNorm", 0, onnx_build_fused_rms_norm)
 /* ---- attention ---- */
 BUILD("Attention", 23, onnx_build_attention)
 BUILD("CausalConvWithState", 27, onnx_build_causal_conv)
-BUILD_OF("ai.onnx.preview", "FlexAttention", 1, onnx_build_flex_attention)
+COMPOSE_OF("ai.onnx.preview", "FlexAttention", 1, onnx_flex_attention)
 BUILD("LinearAttention", 27, onnx_build_linear_attention)
 BUILD("RotaryEmbedding", 23, onnx_build_rotary_embedding)
+
+/* ---- Fourier transforms ---- */
+BUILD("DFT", 17, onnx_build_dft_17)
+BUILD("DFT", 20, onnx_build_dft)
+BUILD("STFT", 17, onnx_build_stft)
+
+/* ---- graphs within a graph ---- */
+COMPOSE("If", 1, onnx_if)
+COMPOSE("Loop", 1, onnx_loop)
+COMPOSE("Scan", 9, onnx_scan)
 
 /* ---- recurrent layers ---- */
 BUILD("GRU", 7, onnx_build_gru)
@@ -236,6 +248,9 @@ BUILD("LSTM", 7, onnx_build_lstm)
 BUILD("RNN", 7, onnx_build_rnn)
 
 #undef BUILD
+#undef LIKE
+#undef COMPOSE
+#undef COMPOSE_OF
 #undef BUILD_OF
 #undef UNARY
 #undef BINARY

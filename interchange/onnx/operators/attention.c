@@ -90,7 +90,7 @@ static weft_value *after_past(onnx_call *c, weft_value *x, int past, int64_t *be
 }
 
 /* Numbers 0 to n - 1 along the last axis but `after`. */
-static weft_value *places(onnx_call *c, int64_t n, int after) {
+static weft_value *indices(onnx_call *c, int64_t n, int after) {
     weft_value *x = weft_arange(onnx_graph_of(c), WEFT_I64, 0, (double)n, 1);
     return after ? weft_unsqueeze(x, 1) : x;
 }
@@ -99,7 +99,7 @@ static weft_value *both(weft_value *a, weft_value *b) {
     return !a ? b : !b ? a : weft_logical_and(a, b);
 }
 
-/* What the limits let a row see, as bool that broadcasts to [B, 1, T, S]; NULL: all keys, or an error stands. */
+/* What the limits let a row see, as bool that broadcasts to [B, 1, T, S]. NULL: all, or after an error. */
 static weft_value *seen(onnx_call *c, const attention *a) {
     const limits *l = &a->sees;
     weft_value *all = NULL, *used = NULL;
@@ -107,7 +107,7 @@ static weft_value *seen(onnx_call *c, const attention *a) {
     if (!is_limited && !l->used) return NULL;
     if (a->keys < 0 || a->rows < 0)
         return onnx_refuse(c, "how many rows or keys it has depends on the batch");
-    weft_value *key = places(c, a->keys, 0), *row = weft_offset(places(c, a->rows, 1), (double)l->offset);
+    weft_value *key = indices(c, a->keys, 0), *row = weft_offset(indices(c, a->rows, 1), (double)l->offset);
     if (l->used) {
         used = weft_unsqueeze(weft_unsqueeze(weft_unsqueeze(l->used, 1), 1), 1);
         all = weft_less(key, used);
@@ -229,7 +229,7 @@ static bool take_attention(onnx_call *c, attention *a) {
 }
 
 /* q, k and v in one type. */
-static void widen(attention *a, weft_dtype dtype) {
+static void in_type(attention *a, weft_dtype dtype) {
     a->q = cast(a->q, dtype);
     a->k = cast(a->k, dtype);
     a->v = cast(a->v, dtype);
@@ -245,23 +245,76 @@ weft_value *onnx_build_attention(onnx_call *c) {
     bool is_flat = weft_ndim(onnx_in(c, Q)) == 3;
     if (place < AS_PRODUCT || place > AFTER_SOFTMAX)
         return onnx_refuse(c, "qk_matmul_output_mode is %jd", place);
-    widen(&a, is_wide ? WEFT_F64 : common(a.q, a.v));
+    in_type(&a, is_wide ? WEFT_F64 : common(a.q, a.v));
     if (!take_mask(c, &a)) return NULL;
     if (onnx_wants(c, SCORES)) onnx_result(c, SCORES, cast(scores_of(c, &a, place), dtype));
     weft_value *y = cast(attend(c, &a), dtype);
     return is_flat ? merged(y) : y;
 }
 
-/* Attention of four axes that may have graphs for its scores and weights. */
-weft_value *onnx_build_flex_attention(onnx_call *c) {
-    bool is_refused, is_wide = wants_wide(c, &is_refused);
-    attention a = {
+/* ---- FlexAttention: four axes, and graphs for its scores and its weights ---- */
+
+/* What a graph makes of values on both sides; they stay as they are where the node has no such graph. */
+static bool by_graph(onnx_call *c, const char *attribute, weft_value *values[SIDES]) {
+    onnx_value *in = kit_take(c->in->arena, 1, sizeof *in), *out = NULL;
+    if (!onnx_attribute_of(c, attribute)) return true;
+    const onnx_graph *body = onnx_body_of(c, attribute);
+    if (!in || !body) return false;
+    if (body->n_inputs != 1 || body->n_outputs != 1)
+        return onnx_refuse(c, "%s has %d inputs and %d outputs", attribute, body->n_inputs, body->n_outputs);
+    *in = (onnx_value){.name = attribute, .value = {values[0], values[1]}};
+    if (!onnx_body(c, body, &in, &out)) return false;
+    for (int side = 0; side < SIDES; side++) values[side] = onnx_value_in(c->in, out, side);
+    return values[0] && values[1];
+}
+
+/* The operands on a side; the type of the scores is f32, or f64 for a softmax in it. */
+static bool take_flex(onnx_call *c, attention *a) {
+    bool is_refused, is_double = wants_wide(c, &is_refused);
+    *a = (attention){
         .q = onnx_in(c, Q), .k = onnx_in(c, K), .v = onnx_in(c, V), .sees = {.left = -1, .right = -1}};
-    if (onnx_attribute_of(c, "score_mod") || onnx_attribute_of(c, "prob_mod"))
-        return onnx_refuse(c, "a graph for its scores or weights: write it as products and a softmax");
-    if (is_refused || !a.q || !a.k || !a.v) return NULL;
-    weft_dtype dtype = weft_value_dtype(a.q);
-    a.scale = onnx_real(c, "scale", 1 / sqrt((double)weft_dim(a.q, 3)));
-    if (is_wide) widen(&a, WEFT_F64);
-    return cast(attend(c, &a), dtype);
+    if (is_refused || !a->q || !a->k || !a->v) return false;
+    if (weft_ndim(a->q) != 4 || weft_ndim(a->k) != 4) return onnx_refuse(c, "its operands must have 4 axes");
+    if (weft_dim(a->k, 1) < 1 || weft_dim(a->q, 1) % weft_dim(a->k, 1))
+        return onnx_refuse(c, "%jd heads for %jd of the keys", weft_dim(a->q, 1), weft_dim(a->k, 1));
+    a->scale = onnx_real(c, "scale", 1 / sqrt((double)weft_dim(a->q, 3)));
+    in_type(a, is_double || is_wide(a->q) ? WEFT_F64 : WEFT_F32);
+    return true;
+}
+
+/* Weights times v, whose heads are shared by those of the weights. */
+static weft_value *weighted(const attention *a, weft_value *weights) {
+    int64_t group = weft_dim(a->q, 1) / weft_dim(a->v, 1);
+    weft_value *v = group > 1 ? weft_repeat_interleave(a->v, group, 1) : a->v;
+    return weft_matmul(weights, v, false, false);
+}
+
+static bool flex_by_graphs(onnx_call *c, const attention a[SIDES], weft_value *y[SIDES]) {
+    weft_value *scores[SIDES];
+    for (int side = 0; side < SIDES; side++) scores[side] = scores_of(c, &a[side], AS_PRODUCT);
+    if (!by_graph(c, "score_mod", scores)) return false;
+    for (int side = 0; side < SIDES; side++) scores[side] = weft_softmax(scores[side], -1);
+    if (!by_graph(c, "prob_mod", scores)) return false;
+    for (int side = 0; side < SIDES; side++) y[side] = weighted(&a[side], scores[side]);
+    return true;
+}
+
+bool onnx_flex_attention(onnx_call *c) {
+    attention a[SIDES];
+    weft_value *y[SIDES];
+    onnx_value *result = kit_take(c->in->arena, 1, sizeof *result);
+    bool has_graphs = onnx_attribute_of(c, "score_mod") || onnx_attribute_of(c, "prob_mod");
+    if (!result) return kit_no_memory(c->in->error, c->node->op), false;
+    for (c->side = 0; c->side < SIDES; c->side++) {
+        if (!take_flex(c, &a[c->side])) return false;
+        if (!has_graphs) y[c->side] = attend(c, &a[c->side]);
+    }
+    c->side = 0;
+    if (has_graphs && !flex_by_graphs(c, a, y)) return false;
+    result->name = c->node->op;
+    for (c->side = 0; c->side < SIDES; c->side++) {
+        result->value[c->side] = cast(y[c->side], weft_value_dtype(onnx_in(c, Q)));
+        if (onnx_failed(c->in, c->side, c)) return false;
+    }
+    return onnx_result_is(c, Y, result);
 }

@@ -1,5 +1,5 @@
-/* carried.c - operators of sequences that carry a state from call to call: LinearAttention (its steps one after
- * the other), CausalConvWithState. */
+/* carried.c - operators of sequences that carry a state from call to call: LinearAttention (its steps one
+ * after the other), CausalConvWithState. */
 #include "interchange/onnx/families.h"
 
 #include <math.h>
