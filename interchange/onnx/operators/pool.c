@@ -43,6 +43,12 @@ static weft_value *padded(weft_value *x, const onnx_window *at, double value) {
     return is_needed ? weft_constant_pad(x, at->n, pads, value) : x;
 }
 
+/* The attributes of a pool. Where strides reach further than the kernel, runtimes differ in what SAME means. */
+static bool windows_of(onnx_call *c, weft_value *x, onnx_window *at) {
+    if (!x || !onnx_window_of(c, x, NULL, at)) return false;
+    return !at->is_cut || onnx_refuse(c, "auto_pad SAME with strides beyond the kernel: export with pads");
+}
+
 static weft_pool pool_of(const onnx_window *at, bool is_padded) {
     weft_pool pool = {0};
     for (int i = 0; i < at->n; i++) {
@@ -139,7 +145,7 @@ static weft_value *max_pool(onnx_call *c, weft_value *x) {
     onnx_window at;
     int64_t count[ONNX_SPACE];
     bool is_ceil = onnx_int(c, "ceil_mode", 0), is_column = onnx_int(c, "storage_order", 0);
-    if (!onnx_window_of(c, x, NULL, &at)) return NULL;
+    if (!windows_of(c, x, &at)) return NULL;
     if (onnx_wants(c, 1)) return maxima_and_places(c, x, &at, is_ceil, is_column);
     bool is_even = onnx_window_is_even(&at);
     if (!is_even && !close_windows(c, &at, x, is_ceil, count)) return NULL;
@@ -165,7 +171,7 @@ weft_value *onnx_build_max_unpool(onnx_call *c) {
     onnx_window at;
     int n;
     const int64_t *wanted = onnx_lengths(c, 2, &n);
-    if (!x || !places || !onnx_window_of(c, x, NULL, &at)) return NULL;
+    if (!x || !places || !windows_of(c, x, &at)) return NULL;
     if (wanted && n != weft_ndim(x)) return onnx_refuse(c, "output_shape has %d numbers, x %d axes", n, weft_ndim(x));
     onnx_shape_of(c, 0, own);
     for (int i = 0; i < weft_ndim(x); i++) shape[i] = own[i];
@@ -230,7 +236,7 @@ weft_value *onnx_build_average_pool(onnx_call *c) {
     int64_t count[ONNX_SPACE], after[ONNX_SPACE];
     onnx_window at;
     bool is_ceil = onnx_int(c, "ceil_mode", 0), is_with_pad = onnx_int(c, "count_include_pad", 0);
-    if (!x || !onnx_window_of(c, x, NULL, &at)) return NULL;
+    if (!windows_of(c, x, &at)) return NULL;
     if (onnx_window_is_even(&at)) {
         weft_pool pool = pool_of(&at, false);
         pool.ceil_mode = is_ceil;
@@ -263,7 +269,7 @@ weft_value *onnx_build_lp_pool(onnx_call *c) {
     onnx_window at;
     bool is_ceil = onnx_int(c, "ceil_mode", 0);
     if (p < 1) return onnx_refuse(c, "p is %jd", p);
-    if (!x || !onnx_window_of(c, x, NULL, &at) || !close_windows(c, &at, x, is_ceil, count)) return NULL;
+    if (!windows_of(c, x, &at) || !close_windows(c, &at, x, is_ceil, count)) return NULL;
     return root(c, sums(power(c, x, p), &at), p);
 }
 

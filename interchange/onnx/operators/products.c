@@ -100,6 +100,7 @@ static bool place(onnx_call *c, weft_value *x, const onnx_window *at, placed *p)
         if (shape || is_same) {
             p->length[i] = shape ? shape[i] : length * at->stride[i];
             int64_t total = p->full[i] + p->more[i] - p->length[i];
+            if (total < 0 && !shape) return onnx_refuse(c, "auto_pad SAME with strides beyond the kernel: export with output_shape");
             p->before[i] = total <= 0 ? 0 : is_upper ? total / 2 : total - total / 2;
         }
         int64_t after = p->full[i] + p->more[i] - p->before[i] - p->length[i];

@@ -10,6 +10,7 @@ typedef struct onnx_window {
     int n; /* axes of the kernel: 1 to ONNX_SPACE */
     int64_t kernel[ONNX_SPACE], stride[ONNX_SPACE], dilation[ONNX_SPACE];
     int64_t before[ONNX_SPACE], after[ONNX_SPACE]; /* the padding */
+    bool is_cut; /* auto_pad SAME, whose padding would be below 0: strides reach further than the kernel */
 } onnx_window;
 
 /* Reads the attributes of a node over x[N, C, ...], which is operand 0 or a cast of it, with a kernel of these lengths (NULL: kernel_shape). */
