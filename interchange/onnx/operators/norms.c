@@ -92,7 +92,9 @@ weft_value *onnx_build_batch_norm(onnx_call *c) {
     if (!x || !w || !b || !running[0] || !running[1]) return NULL;
     if (is_training) return by_batch(c, x, w, b, running);
     bool has_states = onnx_state(c, MEAN) && onnx_state(c, VARIANCE);
-    bool is_trained = onnx_trains(c) && !c->in->options->batch_norm_eval && has_states;
+    bool is_trained = onnx_trains(c) && !c->in->options->batch_norm_eval;
+    if (is_trained && !has_states)
+        return onnx_refuse(c, "running statistics that are no initializers of float, and so cannot be updated (batch_norm_eval keeps them)");
     return is_trained ? trained(c, x, w, b, running) : by_running(c, x, w, b, running);
 }
 
