@@ -408,6 +408,32 @@ TEST(json_has_every_option) {
     weft_model_free(m);
 }
 
+/* Parameters outside of any scope are a subgraph of their own, whose name is one that no scope has. */
+TEST(a_scope_may_have_the_name_of_the_whole_model) {
+    weft_error error = {0};
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 3));
+    WEFT_SCOPE(x, "model") x = weft_batch_norm(weft_linear(x, 3, "fc", NULL), "bn", NULL);
+    x = weft_batch_norm(weft_linear(x, 3, "fc", NULL), "bn", NULL);
+    WEFT_SCOPE(x, "model_") x = weft_linear(x, 3, "fc", NULL);
+    weft_value *scale = weft_parameter_in(g, "scale", 0, NULL, (weft_init){WEFT_INIT_ONES});
+    weft_minimize(weft_mean(weft_mul(x, scale), WEFT_ALL, false), NULL,
+                  &(weft_optimizer){.type = "adam", .lr = 0.1});
+    for (int world = 1; world <= 2; world++)
+        for (int i = 0; i < 2; i++) {
+            if (i) weft_model_set_ddp(m, "model", &(weft_ddp_options){.zero = 1, .sync_batch_norm = true});
+            weft_plan *plan =
+                weft_compile(m, &(weft_compile_options){.world = world, .verify = true}, &error);
+            CHECK_SAYS(plan, "%s", error.text);
+            for (int s = 0; plan && s < plan->n_subgraphs; s++)
+                CHECK_TEXT(plan->subgraphs[s].name,
+                           *plan->subgraphs[s].path ? plan->subgraphs[s].path : "model__");
+            weft_plan_free(plan);
+        }
+    weft_model_free(m);
+}
+
 /* ---- failures ---- */
 
 static weft_model *build(faults *f) {
@@ -437,10 +463,11 @@ TEST(running_out_of_memory_is_told) {
     faults_end(&f);
 }
 
-SUITE("ddp", {T(each_option_is_kept_and_printed), T(a_second_call_replaces_all_options_and_keeps_the_place),
-              T(text_changes_what_it_names_only), T(a_process_group_needs_no_quotes),
-              T(the_longest_path_wins), T(each_wrong_option_has_its_message),
-              T(each_wrong_text_has_its_message), T(model_bin_keeps_the_options),
-              T(dumps_of_models_and_plans_keep_the_options), T(each_wrong_line_of_a_dump_has_its_message),
-              T(a_file_with_too_many_subgraphs_is_refused), T(an_option_that_a_plan_has_otherwise_is_found),
-              T(json_has_every_option), T(running_out_of_memory_is_told)})
+SUITE("ddp",
+      {T(each_option_is_kept_and_printed), T(a_second_call_replaces_all_options_and_keeps_the_place),
+       T(text_changes_what_it_names_only), T(a_process_group_needs_no_quotes), T(the_longest_path_wins),
+       T(each_wrong_option_has_its_message), T(each_wrong_text_has_its_message),
+       T(model_bin_keeps_the_options), T(dumps_of_models_and_plans_keep_the_options),
+       T(each_wrong_line_of_a_dump_has_its_message), T(a_file_with_too_many_subgraphs_is_refused),
+       T(an_option_that_a_plan_has_otherwise_is_found), T(json_has_every_option),
+       T(a_scope_may_have_the_name_of_the_whole_model), T(running_out_of_memory_is_told)})

@@ -17,10 +17,14 @@ static bool loss_of(onnx_call *c, weft_loss *loss, int64_t *ignored) {
     const onnx_attribute *given = onnx_attribute_of(c, "ignore_index");
     *ignored = onnx_int(c, "ignore_index", 0);
     *loss = (weft_loss){.weight = wide(onnx_in(c, 2)), .ignore_index = given ? ignored : NULL};
-    if (!strcmp(reduction, "mean")) loss->reduction = WEFT_LOSS_MEAN;
-    else if (!strcmp(reduction, "sum")) loss->reduction = WEFT_LOSS_SUM;
-    else if (!strcmp(reduction, "none")) loss->reduction = WEFT_LOSS_NONE;
-    else return onnx_refuse(c, "reduction is '%.40s'", reduction);
+    if (!strcmp(reduction, "mean"))
+        loss->reduction = WEFT_LOSS_MEAN;
+    else if (!strcmp(reduction, "sum"))
+        loss->reduction = WEFT_LOSS_SUM;
+    else if (!strcmp(reduction, "none"))
+        loss->reduction = WEFT_LOSS_NONE;
+    else
+        return onnx_refuse(c, "reduction is '%.40s'", reduction);
     return true;
 }
 

@@ -8,7 +8,8 @@
 static weft_value *product(weft_value *a, weft_value *b) {
     if (!a || !b) return NULL;
     bool is_row = weft_ndim(a) == 1, is_column = weft_ndim(b) == 1;
-    weft_value *y = weft_matmul(is_row ? weft_unsqueeze(a, 0) : a, is_column ? weft_unsqueeze(b, 1) : b, false, false);
+    weft_value *y =
+        weft_matmul(is_row ? weft_unsqueeze(a, 0) : a, is_column ? weft_unsqueeze(b, 1) : b, false, false);
     if (is_column) y = weft_squeeze(y, -1);
     return is_row ? weft_squeeze(y, is_column ? -1 : -2) : y;
 }
@@ -49,7 +50,8 @@ static bool window_over(onnx_call *c, weft_value *x, weft_value *w, onnx_window 
     int64_t kernel[ONNX_SPACE];
     if (!x || !w) return false;
     if (weft_ndim(w) != weft_ndim(x) || weft_ndim(x) < 3 || weft_ndim(x) > 2 + ONNX_SPACE)
-        return onnx_refuse(c, "x has %d axes, the weight %d: both have 3, 4 or 5", weft_ndim(x), weft_ndim(w));
+        return onnx_refuse(c, "x has %d axes, the weight %d: both have 3, 4 or 5", weft_ndim(x),
+                           weft_ndim(w));
     for (int i = 0; i + 2 < weft_ndim(w); i++) kernel[i] = weft_dim(w, 2 + i);
     return onnx_window_of(c, x, kernel, at);
 }
@@ -90,22 +92,29 @@ static bool place(onnx_call *c, weft_value *x, const onnx_window *at, placed *p)
         return onnx_refuse(c, "output_shape or output_padding has not %d numbers", at->n);
     for (int i = 0; i < at->n; i++) {
         int64_t length = weft_dim(x, 2 + i);
-        bool is_far = (shape && (shape[i] < 1 || shape[i] > INT32_MAX)) || (more && (more[i] < 0 || more[i] > INT32_MAX));
-        if (is_far) return onnx_refuse(c, "output_shape or output_padding of %jd", shape ? shape[i] : more[i]);
+        bool is_far = (shape && (shape[i] < 1 || shape[i] > INT32_MAX)) ||
+                      (more && (more[i] < 0 || more[i] > INT32_MAX));
+        if (is_far)
+            return onnx_refuse(c, "output_shape or output_padding of %jd", shape ? shape[i] : more[i]);
         p->full[i] = at->stride[i] * (length - 1) + (at->kernel[i] - 1) * at->dilation[i] + 1;
         p->more[i] = more ? more[i] : 0;
         p->before[i] = is_same ? 0 : at->before[i];
         p->length[i] = p->full[i] + p->more[i] - at->before[i] - at->after[i];
-        if (shape && !is_same && (at->before[i] || at->after[i])) return onnx_refuse(c, "output_shape and pads");
+        if (shape && !is_same && (at->before[i] || at->after[i]))
+            return onnx_refuse(c, "output_shape and pads");
         if (shape || is_same) {
             p->length[i] = shape ? shape[i] : length * at->stride[i];
             int64_t total = p->full[i] + p->more[i] - p->length[i];
-            if (total < 0 && !shape) return onnx_refuse(c, "auto_pad SAME with strides beyond the kernel: export with output_shape");
+            if (total < 0 && !shape)
+                return onnx_refuse(c,
+                                   "auto_pad SAME with strides beyond the kernel: export with output_shape");
             p->before[i] = total <= 0 ? 0 : is_upper ? total / 2 : total - total / 2;
         }
         int64_t after = p->full[i] + p->more[i] - p->before[i] - p->length[i];
-        p->is_builder = p->is_builder && after == p->before[i] && p->more[i] >= 0 && p->more[i] < at->stride[i];
-        if (p->length[i] < 1) return onnx_refuse(c, "axis %d of the result has length %jd", 2 + i, p->length[i]);
+        p->is_builder =
+            p->is_builder && after == p->before[i] && p->more[i] >= 0 && p->more[i] < at->stride[i];
+        if (p->length[i] < 1)
+            return onnx_refuse(c, "axis %d of the result has length %jd", 2 + i, p->length[i]);
     }
     return true;
 }
@@ -135,8 +144,8 @@ weft_value *onnx_build_conv_transpose(onnx_call *c) {
 
 /* ---- products of integers of 8 bits: exact in f64 ---- */
 
-/* Operand i minus its zero point (operand `zero`, or NULL). A zero point of one axis belongs to an axis of the
- * operand: `axis` of it. */
+/* Operand i minus its zero point (operand `zero`, or NULL). A zero point of one axis belongs to an axis
+ * of the operand: `axis` of it. */
 static weft_value *centered(onnx_call *c, int i, int zero, int axis) {
     int64_t shape[WEFT_MAX_NDIM] = {0};
     weft_value *x = onnx_in(c, i), *z = onnx_in(c, zero);
@@ -171,7 +180,8 @@ static weft_value *along(weft_value *v, weft_value *x, int axis) {
 /* The products of operands 0 and 3 in the scale of the result, as integers of its type: operands 1 and 4 are
  * scales of both, 6 and 7 scale and zero point of the result. */
 static weft_value *requantized(onnx_call *c, weft_value *y, int axis_a, int axis_b) {
-    weft_value *a = along(onnx_in(c, 1), y, axis_a), *b = along(onnx_in(c, 4), y, axis_b), *s = along(onnx_in(c, 6), y, axis_a);
+    weft_value *a = along(onnx_in(c, 1), y, axis_a), *b = along(onnx_in(c, 4), y, axis_b),
+               *s = along(onnx_in(c, 6), y, axis_a);
     weft_value *zero = along(onnx_in(c, 7), y, axis_a);
     if (!y || !a || !b || !s || !zero) return NULL;
     weft_dtype to = weft_value_dtype(zero);
@@ -189,6 +199,7 @@ weft_value *onnx_build_qlinear_matmul(onnx_call *c) {
 /* The bias is of the scale of the products. */
 weft_value *onnx_build_qlinear_conv(onnx_call *c) {
     weft_value *b = onnx_in(c, 8);
-    weft_value *y = convolution(c, centered(c, 0, 2, -1), centered(c, 3, 5, 0), b ? weft_cast(b, WEFT_F64) : NULL);
+    weft_value *y =
+        convolution(c, centered(c, 0, 2, -1), centered(c, 3, 5, 0), b ? weft_cast(b, WEFT_F64) : NULL);
     return requantized(c, y, 1, 1);
 }

@@ -59,7 +59,7 @@ static const subgraph *group_of(const weft_plan *plan, const ranks_attrs *a) {
     if (!a->path || !*a->path) return group_named(plan, a->group);
     const weft_variable *v = variable_find(plan->model, a->path);
     if (v && v->kind == VARIABLE_BUCKET) return &plan->subgraphs[v->subgraph];
-    const subgraph *g = subgraph_of(plan, strcmp(a->path, "model") ? a->path : "");
+    const subgraph *g = subgraph_of(plan, strcmp(a->path, plan->whole) ? a->path : "");
     return g ? g : group_named(plan, a->group);
 }
 
@@ -81,7 +81,7 @@ static weft_value *own_part(const weft_node *n, const subgraph *g) {
 
 static weft_value *collective(program *p, weft_node *n, const subgraph *g) {
     const ranks_attrs *a = n->attrs;
-    const char *path = a->path && *a->path ? a->path : *n->scope ? n->scope : "model";
+    const char *path = a->path && *a->path ? a->path : *n->scope ? n->scope : p->plan->whole;
     if (n->op == &weft_op_rank) return weft_constant(p->graph, WEFT_I64, 0, NULL, g->rank);
     if (n->op == &weft_op_world) return weft_constant(p->graph, WEFT_I64, 0, NULL, g->n_ranks);
     if (n->op == &weft_op_rank_rows) return rank_rows_value(n, g->rank);

@@ -53,11 +53,27 @@ static bool set_group(weft_plan *plan, subgraph *s, name_table *by_group) {
     return true;
 }
 
+/* Whether a parameter has the name, or is in a scope of that name. */
+static bool is_taken(const weft_model *m, const char *name) {
+    size_t n = strlen(name);
+    for (const weft_variable *v = m->variables; v; v = v->next)
+        if (!strncmp(v->path, name, n) && (!v->path[n] || v->path[n] == '/')) return true;
+    return false;
+}
+
+/* What the subgraph of the path "" is called. */
+static const char *name_of_whole(const weft_model *m) {
+    static const char *const names[] = {"model", "model_", "model__", "model___"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!is_taken(m, names[i])) return names[i];
+    return names[0];
+}
+
 /* Adds a subgraph with the options of `said`; the compile options replace those that it does not set. */
 static bool add_subgraph(weft_plan *plan, const ddp_entry *said, const char *path, name_table *by_group) {
     subgraph *s = &plan->subgraphs[plan->n_subgraphs++];
     const weft_compile_options *o = &plan->options;
-    *s = (subgraph){.path = path, .name = *path ? path : "model"};
+    *s = (subgraph){.path = path, .name = *path ? path : plan->whole};
     if (said) s->ddp = said->attrs;
     if (s->ddp.process_group &&
         !(s->ddp.process_group = arena_copy(&plan->model->arena, s->ddp.process_group)))
@@ -169,6 +185,7 @@ bool subgraphs_find(weft_plan *plan) {
     bool takes_zero = false;
     plan->subgraphs = model_array(m, most_groups(plan), sizeof *plan->subgraphs);
     if (!plan->subgraphs) return false;
+    plan->whole = name_of_whole(m);
     for (weft_variable *v = m->variables; v; v = v->next) {
         const ddp_entry *said;
         if (v->kind != VARIABLE_PARAMETER) continue;

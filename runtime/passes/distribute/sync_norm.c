@@ -48,12 +48,12 @@ static bool compose(weft_node *n, const ranks_attrs *a, int ranks) {
 }
 
 /* Composes at the place of `n`, in its scope; the new nodes carry the user's line of `n`. */
-static bool replace(weft_node *n, int ranks) {
+static bool replace(const weft_plan *plan, weft_node *n, int ranks) {
     weft_graph *g = n->graph;
     const weft_node *end = n->next;
     build_place at;
     build_begin(&at, g, n->scope, n);
-    bool good = compose(n, &(ranks_attrs){.path = *n->scope ? n->scope : "model"}, ranks);
+    bool good = compose(n, &(ranks_attrs){.path = *n->scope ? n->scope : plan->whole}, ranks);
     build_end(&at);
     for (weft_node *m = n->next; m != end; m = m->next) {
         m->file = n->file;
@@ -73,7 +73,7 @@ bool pass_sync_norm(program *p) {
         if (n->op != &weft_op_batch_norm) continue;
         const subgraph *group = subgraph_of(p->plan, n->scope);
         bool is_wanted = group && group->ddp.sync_batch_norm;
-        if (is_wanted && !replace(n, group->n_ranks)) return false;
+        if (is_wanted && !replace(p->plan, n, group->n_ranks)) return false;
     }
     graph_replace_mapped(p->graph);
     return true;
