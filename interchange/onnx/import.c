@@ -282,8 +282,8 @@ static bool import_by(onnx_call *c, const onnx_operator *op) {
 
 /* ---- any node ---- */
 
-/* Identity of an initializer: exporters write equal ones as one. It stays one parameter, but where it is a state it
- * is a state of its own: norms of equal running statistics do not share them. */
+/* Identity of an initializer: exporters write equal ones as one. It stays one parameter, but where it is
+ * a state it is one of its own: norms of equal running statistics do not share them. */
 static bool is_renaming(const onnx_call *c) {
     const onnx_node *node = c->node;
     bool is_identity = !strcmp(node->op, "Identity") && !*node->domain && node->n_in == 1 && node->n_out == 1;

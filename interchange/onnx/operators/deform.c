@@ -1,4 +1,4 @@
-/* deform.c - DeformConv: a convolution whose kernel reads each element at a place of its own, between elements. */
+/* deform.c - DeformConv: a convolution whose kernel reads each element at another place, between elements. */
 #include "interchange/onnx/families.h"
 #include "interchange/onnx/operators/window.h"
 
@@ -9,7 +9,8 @@ typedef struct deform {
     int64_t groups; /* of offsets: each for as many channels */
 } deform;
 
-/* Where element k of the kernel begins along axis i of x, for each place of the result, as a column or row. */
+/* Where element k of the kernel begins along axis i of x, for each place of the result, as a column or
+ * row. */
 static weft_value *begins(onnx_call *c, const deform *d, int i, int64_t k) {
     int64_t n = weft_dim(d->offsets, 2 + i), element = i ? k % d->at.kernel[1] : k / d->at.kernel[1];
     weft_value *place = weft_arange(onnx_graph_of(c), weft_value_dtype(d->x), 0, (double)n, 1);
@@ -19,7 +20,7 @@ static weft_value *begins(onnx_call *c, const deform *d, int i, int64_t k) {
 }
 
 /* Places along axis i of x for element k, by the offsets of group g, from -1 to 1: [N, h, w]. */
-static weft_value *places(onnx_call *c, const deform *d, int64_t g, int64_t k, int i) {
+static weft_value *places_of(onnx_call *c, const deform *d, int64_t g, int64_t k, int i) {
     int64_t kernel = d->at.kernel[0] * d->at.kernel[1], channel = 2 * (g * kernel + k) + i;
     weft_value *offset = weft_squeeze(weft_slice(d->offsets, 1, channel, channel + 1), 1);
     weft_value *place = weft_add(offset, begins(c, d, i, k));
@@ -32,7 +33,8 @@ static weft_value *read(onnx_call *c, const deform *d, int64_t g, int64_t k) {
     static const weft_grid_options zeros = {0};
     int64_t channels = weft_dim(d->x, 1) / d->groups, at = g * d->at.kernel[0] * d->at.kernel[1] + k;
     weft_value *x = d->groups == 1 ? d->x : weft_slice(d->x, 1, g * channels, (g + 1) * channels);
-    weft_value *grid = weft_stack(2, (weft_value *[]){places(c, d, g, k, 1), places(c, d, g, k, 0)}, -1);
+    weft_value *grid =
+        weft_stack(2, (weft_value *[]){places_of(c, d, g, k, 1), places_of(c, d, g, k, 0)}, -1);
     weft_value *y = weft_grid_sample(x, grid, &zeros);
     return d->mask ? weft_mul(y, weft_slice(d->mask, 1, at, at + 1)) : y;
 }

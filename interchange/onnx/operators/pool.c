@@ -21,7 +21,8 @@ static int64_t windows(const onnx_window *at, weft_value *x, int i, bool is_ceil
     return is_ceil && (n - 1) * at->stride[i] >= length + at->before[i] ? n - 1 : n;
 }
 
-/* Ends the padding where the last window ends, so that each window lies in the padded x and no other one does. */
+/* Ends the padding where the last window ends, so that each window lies in the padded x and no other one
+ * does. */
 static bool close_windows(onnx_call *c, onnx_window *at, weft_value *x, bool is_ceil,
                           int64_t count[ONNX_SPACE]) {
     for (int i = 0; i < at->n; i++) {
@@ -45,7 +46,8 @@ static weft_value *padded(weft_value *x, const onnx_window *at, double value) {
     return is_needed ? weft_constant_pad(x, at->n, pads, value) : x;
 }
 
-/* The attributes of a pool. Where strides reach further than the kernel, runtimes differ in what SAME means. */
+/* The attributes of a pool. Where strides reach further than the kernel, runtimes differ in what SAME
+ * means. */
 static bool windows_of(onnx_call *c, weft_value *x, onnx_window *at) {
     if (!x || !onnx_window_of(c, x, NULL, at)) return false;
     return !at->is_cut || onnx_refuse(c, "auto_pad SAME with strides beyond the kernel: export with pads");
@@ -90,9 +92,10 @@ static int64_t product_of(int n, const int64_t *numbers) {
     return product;
 }
 
-/* [1, 1, places, kernel]: where in an image element k of a window is, row-major or with the first axis fastest. */
-static weft_value *places(onnx_call *c, const onnx_window *at, const int64_t *count, const int64_t *lengths,
-                          bool is_column) {
+/* [1, 1, places, kernel]: where in an image element k of a window is, row-major or with the first axis
+ * fastest. */
+static weft_value *table_of_places(onnx_call *c, const onnx_window *at, const int64_t *count,
+                                   const int64_t *lengths, bool is_column) {
     int64_t kernel = product_of(at->n, at->kernel), all = product_of(at->n, count);
     if (all > MOST_PLACES / kernel) return onnx_refuse(c, "the places of more than %d maxima", MOST_PLACES);
     int64_t *table = kit_take(c->in->arena, (size_t)(kernel * all), sizeof *table);
@@ -143,8 +146,8 @@ static weft_value *maxima_and_places(onnx_call *c, weft_value *x, onnx_window *a
     flat[3] = kernel;
     for (int i = 0; i < at->n; i++) shape[2 + i] = count[i];
     most = weft_max(weft_reshape(weft_stack((int)kernel, elements, -1), 4, flat), -1, false, &where);
-    weft_value *found =
-        weft_take_along_axis(places(c, at, count, own + 2, is_column), weft_unsqueeze(where, -1), -1);
+    weft_value *found = weft_take_along_axis(table_of_places(c, at, count, own + 2, is_column),
+                                             weft_unsqueeze(where, -1), -1);
     found = weft_add(weft_squeeze(found, -1), images(c, own, product_of(at->n, own + 2)));
     onnx_result(c, 1, weft_reshape(found, weft_ndim(x), shape));
     return weft_reshape(most, weft_ndim(x), shape);
@@ -173,7 +176,8 @@ weft_value *onnx_build_max_pool(onnx_call *c) {
     return is_small ? weft_cast(y, dtype) : y;
 }
 
-/* The inverse: zeros but at the places of the maxima. With a shape, what there is stands in its first corner. */
+/* The inverse: zeros but at the places of the maxima. With a shape, what there is stands in its first
+ * corner. */
 weft_value *onnx_build_max_unpool(onnx_call *c) {
     weft_value *x = onnx_in(c, 0), *places = onnx_in(c, 1);
     int64_t own[WEFT_MAX_NDIM], shape[WEFT_MAX_NDIM], pads[2 * ONNX_SPACE], all = -1;
@@ -208,7 +212,7 @@ static int64_t ceil_div(int64_t a, int64_t b) {
 }
 
 /* How many elements of a window along axis i lie in [begin, end) of the padded x. */
-static int64_t counted(const onnx_window *at, int i, int64_t window, int64_t begin, int64_t end) {
+static int64_t elements_in(const onnx_window *at, int i, int64_t window, int64_t begin, int64_t end) {
     int64_t place = window * at->stride[i], first = ceil_div(begin - place, at->dilation[i]);
     int64_t past = ceil_div(end - place, at->dilation[i]);
     if (first < 0) first = 0;
@@ -226,8 +230,8 @@ static weft_value *shares(onnx_call *c, const onnx_window *at, weft_value *x, co
         int64_t rest = j, elements = 1;
         for (int i = at->n - 1; i >= 0; i--) {
             int64_t end = at->before[i] + weft_dim(x, 2 + i);
-            elements *= counted(at, i, rest % count[i], is_with_pad ? 0 : at->before[i],
-                                is_with_pad ? end + after[i] : end);
+            elements *= elements_in(at, i, rest % count[i], is_with_pad ? 0 : at->before[i],
+                                    is_with_pad ? end + after[i] : end);
             rest /= count[i];
         }
         if (!elements) return onnx_refuse(c, "a window with nothing but padding");

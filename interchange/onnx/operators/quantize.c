@@ -12,8 +12,8 @@ static weft_value *as(weft_value *x, weft_dtype dtype) {
     return x && weft_value_dtype(x) != dtype ? weft_cast(x, dtype) : x;
 }
 
-/* Scales or zero points as they broadcast to x: one number, one for each part of `axis`, or one for each block of
- * parts. */
+/* Scales or zero points as they broadcast to x: one number, one for each part of `axis`, or one for each
+ * block of parts. */
 static weft_value *beside(onnx_call *c, weft_value *v, weft_value *x, int64_t given, int64_t block) {
     int64_t shape[WEFT_MAX_NDIM];
     int axis;

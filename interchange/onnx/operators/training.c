@@ -47,8 +47,8 @@ weft_value *onnx_build_gradient(onnx_call *c) {
 
 /* ---- steps of optimizers ---- */
 
-/* Of one tensor. Operands are R, T, and lists of X, of G, and of one or two more; results are lists of the new
- * X and of the new others. */
+/* Of one tensor. Operands are R, T, and lists of X, of G, and of one or two more; results are lists of the
+ * new X and of the new others. */
 typedef struct step {
     weft_value *rate, *count, *x, *g; /* R, T; T in the type of x */
     weft_value *state[2], *new_state[2];
