@@ -119,11 +119,17 @@ static const double *numbers_in(onnx_call *c, int i, int *n) {
     return numbers;
 }
 
+/* Without its fraction; what is no number of 64 bits is cut to its range. */
+static int64_t whole(double x) {
+    const double most = 9223372036854774784.0; /* the largest double below 2^63 */
+    return isnan(x) ? 0 : (int64_t)(x > most ? most : x < -most ? -most : x);
+}
+
 const int64_t *onnx_side_integers(onnx_call *c, int i, int *n) {
     const onnx_known *k = needed(c, i, n);
     int64_t *numbers = k ? kit_take(c->in->arena, (size_t)*n + 1, sizeof *numbers) : NULL;
     for (int j = 0; numbers && j < *n; j++)
-        numbers[j] = k->type.dtype == WEFT_I64 ? ((const int64_t *)k->data)[j] : (int64_t)element(k, j);
+        numbers[j] = k->type.dtype == WEFT_I64 ? ((const int64_t *)k->data)[j] : whole(element(k, j));
     return numbers;
 }
 
@@ -134,10 +140,10 @@ static bool is_one(onnx_call *c, int i) {
     c->side = !c->side;
     const onnx_known *b = onnx_known_in(c, i);
     c->side = !c->side;
-    return c->scratch_graph || onnx_known_equal(a, b) ||
-           onnx_refuse(
-               c, "its operand %d, '%.80s', depends on the batch: import with the batch as a number (axes)",
-               i, c->operands[i]->name);
+    if (c->scratch_graph || onnx_known_equal(a, b)) return true;
+    return onnx_refuse(
+        c, "its operand %d, '%.80s', depends on the batch: import with the batch as a number (axes)", i,
+        c->operands[i]->name);
 }
 
 const double *onnx_numbers(onnx_call *c, int i, int *n) {
@@ -166,7 +172,8 @@ int64_t onnx_integer(onnx_call *c, int i, int64_t otherwise) {
 
 /* What a length is, from what it is on both sides. */
 static int64_t length_of(const importer *in, int64_t here, int64_t there, int side) {
-    if (here == there) return here;
+    if (here == there)
+        return here > ONNX_DEPENDS ? here : ONNX_DEPENDS + 1; /* no number of a file is WEFT_BATCH */
     return here == in->batch[side] && there == in->batch[!side] ? WEFT_BATCH : ONNX_DEPENDS;
 }
 

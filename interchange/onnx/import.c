@@ -112,11 +112,11 @@ static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool i
     if (!folder) return kit_no_memory(in->error, path), NULL;
     folder[name ? name - path : 0] = 0;
     name = name ? name + 1 : path;
+    weft_init init = onnx_initial(in, t, is_state);
     onnx_leave(in, in->scope, side);
     onnx_enter(in, folder, side);
-    weft_value *v = is_state
-                        ? weft_state_in(in->graph[side], name, WEFT_F32, t->ndim, t->shape, (weft_init){0})
-                        : weft_parameter_in(in->graph[side], name, t->ndim, t->shape, (weft_init){0});
+    weft_value *v = is_state ? weft_state_in(in->graph[side], name, WEFT_F32, t->ndim, t->shape, init)
+                             : weft_parameter_in(in->graph[side], name, t->ndim, t->shape, init);
     onnx_leave(in, folder, side);
     onnx_enter(in, in->scope, side);
     note_variable(in, path, t, is_state);
@@ -214,6 +214,7 @@ static bool is_understood(onnx_call *c, const onnx_operator *op, onnx_value **re
     for (int i = 0; i < c->node->n_in; i++)
         if (c->operands[i] && i < 64 && !(c->asked_operands >> i & 1))
             return onnx_refuse(c, "its operand %d, '%.80s', has no meaning here", i, c->node->in[i]);
+    if (c->opset < 6) onnx_attribute_of(c, "consumed_inputs"); /* it tells runtimes of that time which memory to reuse */
     for (int i = 0; i < c->node->n_attributes; i++)
         if (i < 64 && !(c->asked_attributes >> i & 1))
             return onnx_refuse(c, "its attribute '%.60s' has no meaning here", c->node->attributes[i].name);
@@ -251,7 +252,7 @@ static bool know(onnx_call *c, const onnx_operator *op, onnx_value **results) {
     return true;
 }
 
-/* Whether a result has no number yet: its shape follows the batch. */
+/* Whether a result was not computed: its shape follows the batch, or it is large. */
 static bool is_open(const onnx_call *c, onnx_value **results) {
     for (int i = 0; i < c->node->n_out; i++)
         if (results[i] && !results[i]->known[0]) return true;

@@ -161,6 +161,8 @@ void onnx_shape_of(onnx_call *c, int i, int64_t lengths[WEFT_MAX_NDIM]);
 bool onnx_head_find(importer *in);
 /* Builds the new layer, on each side. */
 bool onnx_head_build(importer *in);
+/* How a variable begins without weights (initial.c). */
+weft_init onnx_initial(importer *in, const onnx_tensor *t, bool is_state);
 /* The path of an initializer as a parameter, which no other one has. */
 const char *onnx_path_for(importer *in, const onnx_tensor *t);
 /* Enters and leaves the scopes of a path. */
@@ -185,7 +187,7 @@ bool onnx_is_parameter(const onnx_value *v);
 onnx_known *onnx_known_new(importer *in, const tensor *type);
 bool onnx_known_equal(const onnx_known *a, const onnx_known *b); /* false where one is NULL */
 
-/* Computes a node whose operands are known. Where the shape of a result follows the batch, it stays unknown. */
+/* Computes a node whose operands are known. Results whose shape follows the batch and large ones stay unknown. */
 struct onnx_operator;
 bool onnx_fold(onnx_call *c, const struct onnx_operator *op, onnx_value **results);
 /* Builds the nodes of a graph in the present frame. */

@@ -91,6 +91,16 @@ static bool take_operands(onnx_call *c, scratch *s) {
     return true;
 }
 
+/* Whether a result is larger than a constant of a graph may be. */
+static bool has_large(const onnx_call *c) {
+    enum { LARGEST = 32 << 20 }; /* bytes, of weft_constant_tensor() */
+    for (int i = 0; i < c->node->n_out; i++) {
+        tensor type = c->results[i] ? type_of_value(c->results[i]) : (tensor){0};
+        if (c->results[i] && tensor_bytes(&type) > LARGEST) return true;
+    }
+    return false;
+}
+
 /* The results that have elements become outputs; all become known values. */
 static int take_results(onnx_call *c, onnx_known **results, weft_fetch *fetches, char (*names)[12]) {
     int n = 0;
@@ -117,7 +127,7 @@ static weft_status run(scratch *s, const weft_fetch *fetches, int n, weft_error 
     return weft_run(s->session, "g", NULL, 0, fetches, n, error);
 }
 
-/* What the node's results are on this side. */
+/* What the node's results are on this side; where one is too large, none. */
 static bool compute(onnx_call *c, const onnx_operator *op, onnx_known **results) {
     enum { MOST = 64 };
     char names[MOST][12];
@@ -130,6 +140,7 @@ static bool compute(onnx_call *c, const onnx_operator *op, onnx_known **results)
     if (take_operands(c, &s)) {
         weft_value *first = onnx_build_row(c, op);
         onnx_result(c, 0, first);
+        if (has_large(c)) memset(c->results, 0, (size_t)c->node->n_out * sizeof *c->results);
         int n = c->in->error->status ? -1 : take_results(c, results, fetches, names);
         if (n > 0 || (n == 0 && weft_model_error(s.model)->status)) run(&s, fetches, n, &error);
         is_done = n >= 0 && !error.status;

@@ -12,7 +12,8 @@ weft_value *onnx_build_elu(onnx_call *c) {
 
 weft_value *onnx_build_selu(onnx_call *c) {
     weft_value *x = onnx_in(c, 0);
-    double alpha = onnx_real(c, "alpha", 1.67326319217681884765625), gamma = onnx_real(c, "gamma", 1.05070102214813232421875);
+    double alpha = onnx_real(c, "alpha", 1.67326319217681884765625),
+           gamma = onnx_real(c, "gamma", 1.05070102214813232421875);
     bool is_usual = fabs(alpha - 1.6732632) < 1e-6 && fabs(gamma - 1.0507010) < 1e-6;
     return is_usual ? weft_selu(x) : weft_scale(weft_elu(x, alpha), gamma);
 }
@@ -62,15 +63,23 @@ weft_value *onnx_build_shrink(onnx_call *c) {
     if (onnx_is_integer(x) && (bias != floor(bias) || limit != floor(limit)))
         return onnx_refuse(c, "bias %g and lambd %g for integers: whole numbers are taken", bias, limit);
     if (!x) return NULL;
-    weft_value *above = weft_greater(wide, onnx_constant(c, wide, limit)), *below = weft_less(wide, onnx_constant(c, wide, -limit));
+    weft_value *above = weft_greater(wide, onnx_constant(c, wide, limit)),
+               *below = weft_less(wide, onnx_constant(c, wide, -limit));
     weft_value *inner = weft_where(above, weft_offset(wide, -bias), onnx_constant(c, wide, 0));
     return onnx_as(weft_where(below, weft_offset(wide, bias), inner), weft_value_dtype(x));
 }
 
-weft_value *onnx_build_swish(onnx_call *c) {
-    weft_value *x = onnx_in(c, 0);
-    double alpha = onnx_real(c, "alpha", 1);
+static weft_value *swish(weft_value *x, double alpha) {
     return alpha == 1 ? weft_silu(x) : weft_mul(x, weft_sigmoid(weft_scale(x, alpha)));
+}
+
+weft_value *onnx_build_swish(onnx_call *c) {
+    return swish(onnx_in(c, 0), onnx_real(c, "alpha", 1));
+}
+
+/* The second operand times the swish of the first. */
+weft_value *onnx_build_swiglu(onnx_call *c) {
+    return weft_mul(swish(onnx_in(c, 0), onnx_real(c, "alpha", 1)), onnx_in(c, 1));
 }
 
 /* ---- along an axis ---- */
@@ -115,8 +124,10 @@ static weft_value *along_all(onnx_call *c, along *function) {
     onnx_shape_of(c, 0, own);
     int64_t length = 1;
     for (int i = 0; i < weft_ndim(x); i++) {
-        if (i < axis) flat[i] = own[i];
-        else length = own[i] < 0 || length < 0 ? ONNX_DEPENDS : length * own[i];
+        if (i < axis)
+            flat[i] = own[i];
+        else
+            length = own[i] < 0 || length < 0 ? ONNX_DEPENDS : length * own[i];
     }
     flat[axis] = length;
     if (function == hardmax && length < 0) return onnx_refuse(c, "its axes follow the batch");

@@ -64,11 +64,13 @@ static int64_t edge(const mels *m, int64_t i) {
 /* A triangle from one edge over the next to the one after it. */
 static bool triangle(onnx_call *c, const mels *m, int64_t i, double *weights) {
     int64_t left = edge(m, i), middle = edge(m, i + 1), right = edge(m, i + 2);
-    if (left < 0 || middle >= m->rows || right > m->rows) return onnx_refuse(c, "a frequency is outside of the spectrum");
+    if (left < 0 || middle >= m->rows || right > m->rows)
+        return onnx_refuse(c, "a frequency is outside of the spectrum");
     if (left == middle) weights[middle * m->count + i] = 1;
     for (int64_t j = left; left < middle && j <= middle; j++)
         weights[j * m->count + i] = (double)(j - left) / (double)(middle - left);
-    for (int64_t j = middle; j < right; j++) weights[j * m->count + i] = (double)(right - j) / (double)(right - middle);
+    for (int64_t j = middle; j < right; j++)
+        weights[j * m->count + i] = (double)(right - j) / (double)(right - middle);
     return true;
 }
 
@@ -78,7 +80,8 @@ weft_value *onnx_build_mel_weight_matrix(onnx_call *c) {
     m.low = mel_of(onnx_number(c, 3, 0));
     m.high = mel_of(onnx_number(c, 4, 0));
     if (c->in->error->status) return NULL;
-    if (m.count < 1 || m.length < 1 || m.rate < 1 || m.count > MOST || m.length > MOST || m.count * (m.length / 2 + 1) > MOST)
+    if (m.count < 1 || m.length < 1 || m.rate < 1 || m.count > MOST || m.length > MOST ||
+        m.count * (m.length / 2 + 1) > MOST)
         return onnx_refuse(c, "%jd mels of %jd samples at a rate of %jd", m.count, m.length, m.rate);
     m.rows = m.length / 2 + 1;
     double *weights = kit_take(c->in->arena, (size_t)(m.rows * m.count), sizeof *weights);

@@ -92,7 +92,7 @@ weft_value *onnx_build_range(onnx_call *c) {
     double start = onnx_number(c, 0, 0), step = onnx_number(c, 2, 1);
     onnx_int(c, "stash_type", 1); /* elements are computed as doubles */
     if (!onnx_operand_type(c, 0, &type)) return NULL;
-    const int64_t *length = type.dtype == WEFT_I64 || type.dtype == WEFT_I32 ? onnx_lengths(c, 1, &n) : NULL;
+    const int64_t *length = onnx_lengths(c, 1, &n);
     if (c->in->error->status) return NULL;
     if (length && n == 1 && *length == WEFT_BATCH && start == 0 && step == 1)
         return weft_arange(onnx_graph_of(c), type.dtype, 0, (double)WEFT_BATCH, 1);

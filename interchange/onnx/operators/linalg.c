@@ -43,7 +43,9 @@ weft_value *onnx_build_det(onnx_call *c) {
     if (!x) return NULL;
     if (weft_ndim(x) < 2) return onnx_refuse(c, "x has %d axes; it needs 2", weft_ndim(x));
     int64_t n = weft_dim(x, weft_ndim(x) - 1);
-    if (n < 1 || n > LARGEST) return onnx_refuse(c, "a determinant of %jd x %jd; %d x %d is the largest", n, n, LARGEST, LARGEST);
-    if (weft_dim(x, weft_ndim(x) - 2) != n) return onnx_refuse(c, "a determinant of %jd x %jd", weft_dim(x, weft_ndim(x) - 2), n);
+    if (n < 1 || n > LARGEST)
+        return onnx_refuse(c, "a determinant of %jd x %jd; %d x %d is the largest", n, n, LARGEST, LARGEST);
+    if (weft_dim(x, weft_ndim(x) - 2) != n)
+        return onnx_refuse(c, "a determinant of %jd x %jd", weft_dim(x, weft_ndim(x) - 2), n);
     return minor(x, (int)n, 0, 0);
 }

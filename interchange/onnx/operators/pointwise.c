@@ -33,6 +33,20 @@ weft_value *onnx_build_cast_like(onnx_call *c) {
     return onnx_operand_type(c, 1, &like) ? onnx_as(onnx_in(c, 0), like.dtype) : NULL;
 }
 
+/* The same bytes as another type of the same width. Integers keep their bits in a cast. */
+weft_value *onnx_build_bit_cast(onnx_call *c) {
+    weft_value *x = onnx_in(c, 0);
+    weft_dtype dtype;
+    if (!x || !onnx_dtype_of(c, "to", WEFT_DTYPES, &dtype)) return NULL;
+    weft_dtype own = weft_value_dtype(x);
+    if (dtype == WEFT_DTYPES) return onnx_refuse(c, "it has no attribute 'to'");
+    if (weft_dtype_bytes(dtype) != weft_dtype_bytes(own))
+        return onnx_refuse(c, "%s has another width than %s", weft_dtype_name(dtype), weft_dtype_name(own));
+    weft_value *y = onnx_as(x, dtype);
+    bool is_same = dtype == own || (!onnx_is_real(x) && onnx_is_integer(y));
+    return is_same ? y : onnx_refuse(c, "the bits of %s as %s", weft_dtype_name(own), weft_dtype_name(dtype));
+}
+
 /* ---- arithmetic ---- */
 
 /* Of integers C's quotient: towards 0. */

@@ -5,9 +5,11 @@
 
 typedef weft_value *generator(weft_graph *graph, int ndim, const int64_t *shape, double a, double b);
 
-static weft_value *numbers(onnx_call *c, int ndim, const int64_t *shape, generator *function, double a, double b) {
+static weft_value *numbers(onnx_call *c, int ndim, const int64_t *shape, generator *function, double a,
+                           double b) {
     for (int i = 0; i < ndim; i++)
-        if (shape[i] == ONNX_DEPENDS) return onnx_refuse(c, "length %d depends on the batch and is not the batch", i);
+        if (shape[i] == ONNX_DEPENDS)
+            return onnx_refuse(c, "length %d depends on the batch and is not the batch", i);
     onnx_attribute_of(c, "seed");
     return function(onnx_graph_of(c), ndim, shape, a, b);
 }

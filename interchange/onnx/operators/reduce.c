@@ -7,9 +7,9 @@
 /* ---- Reduce*: the axes are an attribute, in later opsets an operand ---- */
 
 typedef struct reduction {
-    weft_value *x; /* in a type that is computed with */
+    weft_value *x;    /* in a type that is computed with */
     weft_dtype dtype; /* of the result */
-    int n;         /* 0: all axes */
+    int n;            /* 0: all axes */
     int64_t axes[WEFT_MAX_NDIM];
     bool keeps, is_void; /* over no axis: each element is by itself */
 } reduction;
@@ -20,7 +20,8 @@ static bool reduction_of(onnx_call *c, reduction *r) {
     weft_value *x = onnx_in(c, 0);
     int n_given, n_operand;
     const int64_t *given = onnx_ints(c, "axes", &n_given), *operand = onnx_integers(c, 1, &n_operand);
-    *r = (reduction){.x = onnx_wide(x), .n = operand ? n_operand : n_given, .keeps = onnx_int(c, "keepdims", 1)};
+    *r = (reduction){
+        .x = onnx_wide(x), .n = operand ? n_operand : n_given, .keeps = onnx_int(c, "keepdims", 1)};
     r->is_void = onnx_int(c, "noop_with_empty_axes", 0) && !r->n;
     if (!x || c->in->error->status) return false;
     r->dtype = weft_value_dtype(x);
@@ -102,14 +103,22 @@ static weft_value *filled(const reduction *r, weft_value *x, double element) {
 /* The least (sign -1) or largest number of a type. The largest of i64 is no double: the builder refuses 2^63. */
 static double end_of(weft_dtype dtype, int sign) {
     switch (dtype) {
-    case WEFT_BOOL: return sign > 0;
-    case WEFT_U8: return sign > 0 ? 255 : 0;
-    case WEFT_I8: return sign > 0 ? 127 : -128;
-    case WEFT_U16: return sign > 0 ? 65535 : 0;
-    case WEFT_U32: return sign > 0 ? 4294967295.0 : 0;
-    case WEFT_I32: return sign > 0 ? 2147483647 : -2147483648.0;
-    case WEFT_I64: return sign > 0 ? 9223372036854775808.0 : -9223372036854775808.0;
-    default: return sign * (double)INFINITY;
+    case WEFT_BOOL:
+        return sign > 0;
+    case WEFT_U8:
+        return sign > 0 ? 255 : 0;
+    case WEFT_I8:
+        return sign > 0 ? 127 : -128;
+    case WEFT_U16:
+        return sign > 0 ? 65535 : 0;
+    case WEFT_U32:
+        return sign > 0 ? 4294967295.0 : 0;
+    case WEFT_I32:
+        return sign > 0 ? 2147483647 : -2147483648.0;
+    case WEFT_I64:
+        return sign > 0 ? 9223372036854775808.0 : -9223372036854775808.0;
+    default:
+        return sign * (double)INFINITY;
     }
 }
 
