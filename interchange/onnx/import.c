@@ -123,6 +123,24 @@ static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool i
     return v;
 }
 
+/* The tensor of a renamed initializer under the new name: the same one in all graphs. */
+static const onnx_tensor *tensor_renamed(importer *in, const onnx_value *v) {
+    for (int i = 0; i < in->onnx->n_variables; i++)
+        if (!strcmp(in->onnx->variables[i].initializer->name, v->renamed))
+            return in->onnx->variables[i].initializer;
+    onnx_tensor *t = kit_take(in->arena, 1, sizeof *t);
+    if (!t) return kit_no_memory(in->error, v->renamed), v->initializer;
+    *t = *v->initializer;
+    t->name = v->renamed;
+    return t;
+}
+
+static bool is_state(const importer *in, const onnx_tensor *t) {
+    for (int i = 0; i < in->onnx->n_variables; i++)
+        if (in->onnx->variables[i].initializer == t) return in->onnx->variables[i].is_state;
+    return false;
+}
+
 static weft_value *constant_of(importer *in, onnx_value *v, int side) {
     const onnx_known *k = onnx_known_of(in, v, side);
     if (!k) return NULL;
@@ -141,6 +159,7 @@ weft_value *onnx_value_in(importer *in, onnx_value *v, int side) {
     weft_dtype dtype;
     if (v->value[side]) return v->value[side];
     if (!onnx_is_parameter(v)) return v->value[side] = constant_of(in, v, side);
+    if (v->renamed && is_state(in, v->initializer)) v->initializer = tensor_renamed(in, v);
     onnx_dtype(v->initializer->type, &dtype);
     weft_value *made = variable(in, v->initializer, side, false);
     return v->value[side] = dtype == WEFT_F32 ? made : weft_cast(made, dtype);
@@ -151,6 +170,7 @@ weft_value *onnx_state(onnx_call *c, int i) {
     onnx_value *v = onnx_has(c, i) ? c->operands[i] : NULL;
     if (!v || !v->initializer || v->initializer->type != ONNX_FLOAT || v->known[0] || c->scratch_graph)
         return NULL;
+    if (v->renamed) v->initializer = tensor_renamed(c->in, v);
     if (!v->value[c->side]) v->value[c->side] = variable(c->in, v->initializer, c->side, true);
     return v->value[c->side];
 }
@@ -269,6 +289,23 @@ static bool import_by(onnx_call *c, const onnx_operator *op) {
 
 /* ---- any node ---- */
 
+/* Identity of an initializer: exporters write equal ones as one. It stays one parameter, but where it is
+ * a state it is one of its own: norms of equal running statistics do not share them. */
+static bool is_renaming(const onnx_call *c) {
+    const onnx_node *node = c->node;
+    bool is_identity = !strcmp(node->op, "Identity") && !*node->domain && node->n_in == 1 && node->n_out == 1;
+    return is_identity && !node->n_attributes && *node->out[0] && c->operands[0] &&
+           onnx_is_parameter(c->operands[0]);
+}
+
+static bool rename_initializer(onnx_call *c) {
+    onnx_value *v = onnx_define(c->in, c->in->frame, c->node->out[0]);
+    if (!v) return false;
+    v->initializer = c->operands[0]->initializer;
+    v->renamed = v->name;
+    return true;
+}
+
 static bool import_node(importer *in, const onnx_node *node) {
     if (node == in->head.product) return true;
     if (node == in->head.last) return onnx_head_build(in);
@@ -276,6 +313,7 @@ static bool import_node(importer *in, const onnx_node *node) {
     const onnx_operator *op = onnx_operator_find(node->domain, node->op, c.opset);
     const onnx_function *f = op ? NULL : onnx_function_of(&in->onnx->file, node);
     if (!take_operands(in, &c)) return false;
+    if (is_renaming(&c)) return rename_initializer(&c);
     if (op) return import_by(&c, op);
     if (f) return onnx_inline(&c, f);
     return onnx_refuse(&c, "there is no such operator in Weft's table (docs/onnx.md)%s%s",

@@ -27,6 +27,7 @@ typedef struct onnx_value {
     struct onnx_value *next; /* with the same hash */
     const char *name;
     const onnx_tensor *initializer; /* NULL: it has none */
+    const char *renamed; /* it is an Identity of the initializer, with this name; NULL: it is not */
     const onnx_known *known[SIDES]; /* NULL: not known, or not read yet. One pointer twice: it is the same */
     weft_value *value[SIDES];       /* in the graphs; NULL: not made yet */
 } onnx_value;

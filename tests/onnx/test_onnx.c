@@ -164,7 +164,8 @@ static void put_byte(message *m, int byte) {
 /* Field `number` of bytes. */
 static void put_bytes(message *m, int number, const void *bytes, size_t n) {
     put_byte(m, number << 3 | 2);
-    put_byte(m, (int)n); /* below 128 */
+    if (n > 127) put_byte(m, (int)(n & 127) | 128);
+    put_byte(m, (int)(n > 127 ? n >> 7 : n)); /* below 2^14 */
     for (size_t i = 0; i < n; i++) put_byte(m, ((const unsigned char *)bytes)[i]);
 }
 
@@ -210,6 +211,73 @@ static message external(const char *location) {
     put_message(&tensor, 13, &entry);
     put_number(&tensor, 14, 1);
     return tensor;
+}
+
+/* An initializer of two f32, both 1. */
+static message ones_of(const char *name) {
+    static const float ones[] = {1, 1};
+    message tensor = {0};
+    put_number(&tensor, 1, 2);
+    put_number(&tensor, 2, 1);
+    put_text(&tensor, 8, name);
+    put_bytes(&tensor, 9, ones, sizeof ones);
+    return tensor;
+}
+
+/* Input x[N, 2] of f32. */
+static message input_of_pairs(void) {
+    message batch = {0}, two = {0}, shape = {0}, tensor = {0}, type = {0}, port = {0};
+    put_text(&batch, 2, "N");
+    put_number(&two, 1, 2);
+    put_message(&shape, 1, &batch);
+    put_message(&shape, 1, &two);
+    put_number(&tensor, 1, 1);
+    put_message(&tensor, 2, &shape);
+    put_message(&type, 1, &tensor);
+    put_text(&port, 1, "x");
+    put_message(&port, 2, &type);
+    return port;
+}
+
+/* A norm whose mean is an initializer and whose variance an Identity of it, as exporters write equal ones. */
+static message file_of_equal_statistics(void) {
+    message graph = {0}, renamed = node_of("Identity", "m", "v"), norm = {0}, weight = ones_of("w"),
+            mean = ones_of("m");
+    message input = input_of_pairs(), output = {0};
+    static const char *const operands[] = {"x", "w", "w", "m", "v"};
+    for (int i = 0; i < 5; i++) put_text(&norm, 1, operands[i]);
+    put_text(&norm, 2, "y");
+    put_text(&norm, 4, "BatchNormalization");
+    put_text(&output, 1, "y");
+    put_message(&graph, 1, &renamed);
+    put_message(&graph, 1, &norm);
+    put_message(&graph, 5, &weight);
+    put_message(&graph, 5, &mean);
+    put_message(&graph, 11, &input);
+    put_message(&graph, 12, &output);
+    return file_of(&graph);
+}
+
+TEST(equal_running_statistics_are_states_of_their_own) {
+    message bytes = file_of_equal_statistics();
+    weft_error error = {0};
+    faults f;
+    faults_init(&f);
+    fake_put(&f, "x.onnx", bytes.bytes, bytes.n);
+    weft_onnx *file = weft_onnx_open("x.onnx", &f.env, &error);
+    weft_model *m = weft_model_new_in("m", &f.env);
+    for (int i = 0; i < 2; i++) /* both graphs have the same ones */
+        CHECK_SAYS(
+            weft_onnx_graph(file, m, i ? "predict" : "train", i ? WEFT_EVAL : WEFT_TRAIN, NULL, &error), "%s",
+            error.text);
+    weft_parameter_info p;
+    int n = 0, states = 0;
+    for (; weft_model_parameter(m, NULL, n, &p); n++) states += p.is_state;
+    CHECK_SAYS(n == 3 && states == 2, "%d parameters and state, %d of them state", n, states);
+    CHECK_SAYS(!weft_onnx_weights(file, "w", &error), "%s", error.text);
+    weft_model_free(m);
+    weft_onnx_close(file);
+    faults_end(&f);
 }
 
 /* What a file is refused with, at whatever step. */
@@ -317,9 +385,9 @@ TEST(each_failure_of_memory_and_files_is_one_error) {
     faults_end(&f);
 }
 
-SUITE("onnx",
-      {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
-       T(graphs_of_a_file_share_parameters_and_train), T(a_head_takes_the_place_of_the_last_layer),
-       T(a_constant_is_no_input), T(each_wrong_option_has_its_message),
-       T(each_broken_rule_of_the_format_has_its_message), T(each_wrong_graph_has_its_message),
-       T(weights_outside_of_the_folder_are_refused), T(each_failure_of_memory_and_files_is_one_error)})
+SUITE("onnx", {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
+               T(graphs_of_a_file_share_parameters_and_train), T(a_head_takes_the_place_of_the_last_layer),
+               T(a_constant_is_no_input), T(equal_running_statistics_are_states_of_their_own),
+               T(each_wrong_option_has_its_message), T(each_broken_rule_of_the_format_has_its_message),
+               T(each_wrong_graph_has_its_message), T(weights_outside_of_the_folder_are_refused),
+               T(each_failure_of_memory_and_files_is_one_error)})

@@ -12,7 +12,8 @@ static weft_value *dropped(onnx_call *c, weft_value *x, double ratio) {
     int64_t shape[WEFT_MAX_NDIM];
     onnx_shape_of(c, 0, shape);
     for (int i = 0; i < weft_ndim(x); i++)
-        if (shape[i] == ONNX_DEPENDS) return onnx_refuse(c, "axis %d depends on the batch, and is not the batch", i);
+        if (shape[i] == ONNX_DEPENDS)
+            return onnx_refuse(c, "axis %d depends on the batch, and is not the batch", i);
     weft_value *random = weft_random_uniform(onnx_graph_of(c), weft_ndim(x), shape, 0, 1);
     weft_value *kept = weft_greater_equal(random, onnx_constant(c, random, ratio));
     onnx_result(c, 1, kept);
@@ -26,13 +27,18 @@ weft_value *onnx_build_dropout(onnx_call *c) {
     double ratio = is_old ? onnx_real(c, "ratio", 0.5) : onnx_number(c, 1, 0.5);
     bool is_training = !is_old && onnx_integer(c, 2, 0);
     if (!x || c->in->error->status) return NULL;
-    if (!(ratio >= 0 && ratio < 1)) return onnx_refuse(c, "its ratio is %g: it is at least 0 and below 1", ratio);
+    if (!(ratio >= 0 && ratio < 1))
+        return onnx_refuse(c, "its ratio is %g: it is at least 0 and below 1", ratio);
     if (ratio > 0 && (is_training || onnx_trains(c))) {
-        if (has_seed) return onnx_refuse(c, "a seed, and elements to drop: which ones is for a runtime to choose (remove seed)");
-        if (onnx_wants(c, 1) && c->opset < 10) return onnx_refuse(c, "what it keeps as numbers (opset 10: as bool)");
+        if (has_seed)
+            return onnx_refuse(
+                c, "a seed, and elements to drop: which ones is for a runtime to choose (remove seed)");
+        if (onnx_wants(c, 1) && c->opset < 10)
+            return onnx_refuse(c, "what it keeps as numbers (opset 10: as bool)");
         bool is_plain = onnx_trains(c) && !onnx_wants(c, 1);
         return is_plain ? weft_dropout(x, ratio) : dropped(c, x, ratio);
     }
-    if (onnx_wants(c, 1)) onnx_result(c, 1, c->opset < 10 ? weft_cast(all_kept(x), weft_value_dtype(x)) : all_kept(x));
+    if (onnx_wants(c, 1))
+        onnx_result(c, 1, c->opset < 10 ? weft_cast(all_kept(x), weft_value_dtype(x)) : all_kept(x));
     return x;
 }

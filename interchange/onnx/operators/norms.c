@@ -46,7 +46,8 @@ static weft_value *moved(weft_value *old, weft_value *now, double keep) {
 
 /* training_mode 1: the variance is that of the batch, not unbiased, and the new running statistics are
  * results. */
-static weft_value *by_batch(onnx_call *c, weft_value *x, weft_value *w, weft_value *b, weft_value *running[2]) {
+static weft_value *by_batch(onnx_call *c, weft_value *x, weft_value *w, weft_value *b,
+                            weft_value *running[2]) {
     double eps = eps_of(c, 1e-5), keep = onnx_real(c, "momentum", 0.9);
     int64_t axes[WEFT_MAX_NDIM];
     int n = but_channels(x, axes);
@@ -64,7 +65,8 @@ static weft_value *by_batch(onnx_call *c, weft_value *x, weft_value *w, weft_val
 }
 
 /* What weft_batch_norm() makes of a training graph: its kernels, and PyTorch's unbiased running variance. */
-static weft_value *trained(onnx_call *c, weft_value *x, weft_value *w, weft_value *b, weft_value *running[2]) {
+static weft_value *trained(onnx_call *c, weft_value *x, weft_value *w, weft_value *b,
+                           weft_value *running[2]) {
     double eps = eps_of(c, 1e-5), keep = onnx_real(c, "momentum", 0.9);
     weft_value *of_batch[2], *y = weft_batch_norm_op(x, w, b, eps, &of_batch[0], &of_batch[1]);
     for (int i = 0; y && i < 2; i++) {
@@ -75,11 +77,13 @@ static weft_value *trained(onnx_call *c, weft_value *x, weft_value *w, weft_valu
 }
 
 /* By the running statistics, in their type. */
-static weft_value *by_running(onnx_call *c, weft_value *x, weft_value *w, weft_value *b, weft_value *running[2]) {
+static weft_value *by_running(onnx_call *c, weft_value *x, weft_value *w, weft_value *b,
+                              weft_value *running[2]) {
     double eps = eps_of(c, 1e-5);
     weft_dtype dtype = weft_value_dtype(x), of = weft_value_dtype(running[0]);
     onnx_real(c, "momentum", 0.9); /* of training alone */
-    weft_value *y = weft_batch_norm_eval_op(as(x, of), running[0], as(running[1], of), as(w, of), as(b, of), eps);
+    weft_value *y =
+        weft_batch_norm_eval_op(as(x, of), running[0], as(running[1], of), as(w, of), as(b, of), eps);
     return as(y, dtype);
 }
 
@@ -87,12 +91,16 @@ static weft_value *by_running(onnx_call *c, weft_value *x, weft_value *w, weft_v
 weft_value *onnx_build_batch_norm(onnx_call *c) {
     weft_value *x = onnx_in(c, 0), *w = onnx_in(c, 1), *b = onnx_in(c, 2);
     bool is_old = c->opset < 14, is_training = !is_old && onnx_int(c, "training_mode", 0);
-    if (c->opset < 9 && !onnx_int(c, "spatial", 1)) return onnx_refuse(c, "spatial 0: a norm of each element");
+    if (c->opset < 9 && !onnx_int(c, "spatial", 1))
+        return onnx_refuse(c, "spatial 0: a norm of each element");
     weft_value *running[2] = {statistics(c, MEAN), statistics(c, VARIANCE)};
     if (!x || !w || !b || !running[0] || !running[1]) return NULL;
     if (is_training) return by_batch(c, x, w, b, running);
     bool has_states = onnx_state(c, MEAN) && onnx_state(c, VARIANCE);
-    bool is_trained = onnx_trains(c) && !c->in->options->batch_norm_eval && has_states;
+    bool is_trained = onnx_trains(c) && !c->in->options->batch_norm_eval;
+    if (is_trained && !has_states)
+        return onnx_refuse(c, "running statistics that are no initializers of float, and so cannot be "
+                              "updated (batch_norm_eval keeps them)");
     return is_trained ? trained(c, x, w, b, running) : by_running(c, x, w, b, running);
 }
 
@@ -108,7 +116,8 @@ weft_value *onnx_build_group_norm(onnx_call *c) {
     weft_value *x = onnx_in(c, 0), *w = onnx_in(c, 1), *b = onnx_in(c, 2);
     int64_t groups = onnx_int(c, "num_groups", 0);
     if (!x || !w || !b || !stash_fits(c)) return NULL;
-    if (groups < 1 || weft_ndim(x) < 2 || weft_dim(x, 1) % groups) return onnx_refuse(c, "num_groups is %jd", groups);
+    if (groups < 1 || weft_ndim(x) < 2 || weft_dim(x, 1) % groups)
+        return onnx_refuse(c, "num_groups is %jd", groups);
     int64_t channels = weft_dim(x, 1) / groups;
     if (c->opset < 21 && channels > 1) {
         w = weft_repeat_interleave(w, channels, 0);
@@ -156,11 +165,13 @@ static void row_statistics(onnx_call *c, weft_value *x, int axis, double eps) {
 }
 
 /* A scale that broadcasts otherwise is multiplied after the norm of Weft. */
-static weft_value *row_norm(onnx_call *c, weft_value *x, weft_value *w, weft_value *b, int axis, double eps, bool is_rms) {
+static weft_value *row_norm(onnx_call *c, weft_value *x, weft_value *w, weft_value *b, int axis, double eps,
+                            bool is_rms) {
     bool is_exact = is_row(w, x, axis) && (!b || is_row(b, x, axis));
     weft_value *own = is_exact ? w : ones(c, x, axis);
     if (!own) return NULL;
-    weft_value *y = is_rms ? weft_rms_norm_op(x, own, eps) : weft_layer_norm_op(x, own, is_exact ? b : NULL, eps);
+    weft_value *y =
+        is_rms ? weft_rms_norm_op(x, own, eps) : weft_layer_norm_op(x, own, is_exact ? b : NULL, eps);
     if (is_exact) return y;
     y = weft_mul(y, as(w, weft_value_dtype(x)));
     return b ? weft_add(y, as(b, weft_value_dtype(x))) : y;
@@ -193,7 +204,8 @@ weft_value *onnx_build_lp_norm(onnx_call *c) {
     int axis;
     if (p != 1 && p != 2) return onnx_refuse(c, "p is %jd", p);
     if (!x || !onnx_axis_of(c, given, weft_ndim(x), &axis)) return NULL;
-    weft_value *length = weft_vector_norm(x, (double)p, 1, (int64_t[]){axis}, true), *zero = onnx_constant(c, length, 0);
+    weft_value *length = weft_vector_norm(x, (double)p, 1, (int64_t[]){axis}, true),
+               *zero = onnx_constant(c, length, 0);
     return weft_div(x, weft_where(weft_equal(length, zero), onnx_constant(c, length, 1), length));
 }
 
@@ -212,7 +224,8 @@ weft_value *onnx_build_mean_variance_norm(onnx_call *c) {
 weft_value *onnx_build_lrn(onnx_call *c) {
     weft_value *x = onnx_in(c, 0);
     int64_t own[WEFT_MAX_NDIM], size = onnx_int(c, "size", 0), rest = 1;
-    double alpha = onnx_real(c, "alpha", 0.0001F), beta = onnx_real(c, "beta", 0.75), bias = onnx_real(c, "bias", 1);
+    double alpha = onnx_real(c, "alpha", 0.0001F), beta = onnx_real(c, "beta", 0.75),
+           bias = onnx_real(c, "bias", 1);
     if (!x) return NULL;
     if (size < 1 || size > INT32_MAX) return onnx_refuse(c, "size is %jd", size);
     if (weft_ndim(x) < 2) return onnx_refuse(c, "x has %d axes", weft_ndim(x));

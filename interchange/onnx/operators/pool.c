@@ -12,7 +12,8 @@ enum { MOST_PLACES = 1 << 22 };
 /* How many windows there are along axis i of the kernel. With ceil_mode the last one may reach beyond the
  * padding, but begins inside x or the padding before it. */
 static int64_t windows(const onnx_window *at, weft_value *x, int i, bool is_ceil) {
-    int64_t length = weft_dim(x, 2 + i), room = length + at->before[i] + at->after[i] - (at->kernel[i] - 1) * at->dilation[i] - 1;
+    int64_t length = weft_dim(x, 2 + i),
+            room = length + at->before[i] + at->after[i] - (at->kernel[i] - 1) * at->dilation[i] - 1;
     if (room < 0 && !is_ceil) return 0;
     if (is_ceil) room += at->stride[i] - 1;
     if (room < 0) return 0;
@@ -20,8 +21,10 @@ static int64_t windows(const onnx_window *at, weft_value *x, int i, bool is_ceil
     return is_ceil && (n - 1) * at->stride[i] >= length + at->before[i] ? n - 1 : n;
 }
 
-/* Ends the padding where the last window ends, so that each window lies in the padded x and no other one does. */
-static bool close_windows(onnx_call *c, onnx_window *at, weft_value *x, bool is_ceil, int64_t count[ONNX_SPACE]) {
+/* Ends the padding where the last window ends, so that each window lies in the padded x and no other one
+ * does. */
+static bool close_windows(onnx_call *c, onnx_window *at, weft_value *x, bool is_ceil,
+                          int64_t count[ONNX_SPACE]) {
     for (int i = 0; i < at->n; i++) {
         count[i] = windows(at, x, i, is_ceil);
         if (count[i] < 1) return onnx_refuse(c, "axis %d is shorter than the kernel", 2 + i);
@@ -41,6 +44,13 @@ static weft_value *padded(weft_value *x, const onnx_window *at, double value) {
         is_needed = is_needed || at->before[i] || at->after[i];
     }
     return is_needed ? weft_constant_pad(x, at->n, pads, value) : x;
+}
+
+/* The attributes of a pool. Where strides reach further than the kernel, runtimes differ in what SAME
+ * means. */
+static bool windows_of(onnx_call *c, weft_value *x, onnx_window *at) {
+    if (!x || !onnx_window_of(c, x, NULL, at)) return false;
+    return !at->is_cut || onnx_refuse(c, "auto_pad SAME with strides beyond the kernel: export with pads");
 }
 
 static weft_pool pool_of(const onnx_window *at, bool is_padded) {
@@ -82,16 +92,20 @@ static int64_t product_of(int n, const int64_t *numbers) {
     return product;
 }
 
-/* [1, 1, places, kernel]: where in an image element k of a window is, row-major or with the first axis fastest. */
-static weft_value *places(onnx_call *c, const onnx_window *at, const int64_t *count, const int64_t *lengths, bool is_column) {
+/* [1, 1, places, kernel]: where in an image element k of a window is, row-major or with the first axis
+ * fastest. */
+static weft_value *table_of_places(onnx_call *c, const onnx_window *at, const int64_t *count,
+                                   const int64_t *lengths, bool is_column) {
     int64_t kernel = product_of(at->n, at->kernel), all = product_of(at->n, count);
     if (all > MOST_PLACES / kernel) return onnx_refuse(c, "the places of more than %d maxima", MOST_PLACES);
     int64_t *table = kit_take(c->in->arena, (size_t)(kernel * all), sizeof *table);
     if (!table) return NULL;
     for (int64_t j = 0; j < all * kernel; j++) {
-        int64_t place = j / kernel, k = j % kernel, step = is_column ? product_of(at->n, lengths) : 1, at_place = 0;
+        int64_t place = j / kernel, k = j % kernel, step = is_column ? product_of(at->n, lengths) : 1,
+                at_place = 0;
         for (int i = at->n - 1; i >= 0; i--) {
-            int64_t here = place % count[i] * at->stride[i] + k % at->kernel[i] * at->dilation[i] - at->before[i];
+            int64_t here =
+                place % count[i] * at->stride[i] + k % at->kernel[i] * at->dilation[i] - at->before[i];
             if (is_column) step /= lengths[i];
             at_place += here * step;
             if (!is_column) step *= lengths[i];
@@ -113,12 +127,15 @@ static weft_value *images(onnx_call *c, const int64_t *own, int64_t elements) {
 }
 
 /* Maxima with their places in x as a whole: each element of the windows as an axis. */
-static weft_value *maxima_and_places(onnx_call *c, weft_value *x, onnx_window *at, bool is_ceil, bool is_column) {
+static weft_value *maxima_and_places(onnx_call *c, weft_value *x, onnx_window *at, bool is_ceil,
+                                     bool is_column) {
     enum { MOST = 256 };
-    int64_t own[WEFT_MAX_NDIM], count[ONNX_SPACE], shape[WEFT_MAX_NDIM], flat[4], kernel = product_of(at->n, at->kernel);
+    int64_t own[WEFT_MAX_NDIM], count[ONNX_SPACE], shape[WEFT_MAX_NDIM], flat[4],
+        kernel = product_of(at->n, at->kernel);
     weft_value *elements[MOST], *where, *most;
     onnx_shape_of(c, 0, own);
-    if (kernel > MOST) return onnx_refuse(c, "the places of the maxima of a kernel of more than %d elements", MOST);
+    if (kernel > MOST)
+        return onnx_refuse(c, "the places of the maxima of a kernel of more than %d elements", MOST);
     if (own[0] == ONNX_DEPENDS || own[1] < 1) return onnx_refuse(c, "the places of maxima in such a batch");
     if (!close_windows(c, at, x, is_ceil, count)) return NULL;
     weft_value *wide = padded(x, at, -INFINITY);
@@ -129,7 +146,8 @@ static weft_value *maxima_and_places(onnx_call *c, weft_value *x, onnx_window *a
     flat[3] = kernel;
     for (int i = 0; i < at->n; i++) shape[2 + i] = count[i];
     most = weft_max(weft_reshape(weft_stack((int)kernel, elements, -1), 4, flat), -1, false, &where);
-    weft_value *found = weft_take_along_axis(places(c, at, count, own + 2, is_column), weft_unsqueeze(where, -1), -1);
+    weft_value *found = weft_take_along_axis(table_of_places(c, at, count, own + 2, is_column),
+                                             weft_unsqueeze(where, -1), -1);
     found = weft_add(weft_squeeze(found, -1), images(c, own, product_of(at->n, own + 2)));
     onnx_result(c, 1, weft_reshape(found, weft_ndim(x), shape));
     return weft_reshape(most, weft_ndim(x), shape);
@@ -139,7 +157,7 @@ static weft_value *max_pool(onnx_call *c, weft_value *x) {
     onnx_window at;
     int64_t count[ONNX_SPACE];
     bool is_ceil = onnx_int(c, "ceil_mode", 0), is_column = onnx_int(c, "storage_order", 0);
-    if (!onnx_window_of(c, x, NULL, &at)) return NULL;
+    if (!windows_of(c, x, &at)) return NULL;
     if (onnx_wants(c, 1)) return maxima_and_places(c, x, &at, is_ceil, is_column);
     bool is_even = onnx_window_is_even(&at);
     if (!is_even && !close_windows(c, &at, x, is_ceil, count)) return NULL;
@@ -158,15 +176,17 @@ weft_value *onnx_build_max_pool(onnx_call *c) {
     return is_small ? weft_cast(y, dtype) : y;
 }
 
-/* The inverse: zeros but at the places of the maxima. With a shape, what there is stands in its first corner. */
+/* The inverse: zeros but at the places of the maxima. With a shape, what there is stands in its first
+ * corner. */
 weft_value *onnx_build_max_unpool(onnx_call *c) {
     weft_value *x = onnx_in(c, 0), *places = onnx_in(c, 1);
     int64_t own[WEFT_MAX_NDIM], shape[WEFT_MAX_NDIM], pads[2 * ONNX_SPACE], all = -1;
     onnx_window at;
     int n;
     const int64_t *wanted = onnx_lengths(c, 2, &n);
-    if (!x || !places || !onnx_window_of(c, x, NULL, &at)) return NULL;
-    if (wanted && n != weft_ndim(x)) return onnx_refuse(c, "output_shape has %d numbers, x %d axes", n, weft_ndim(x));
+    if (!x || !places || !windows_of(c, x, &at)) return NULL;
+    if (wanted && n != weft_ndim(x))
+        return onnx_refuse(c, "output_shape has %d numbers, x %d axes", n, weft_ndim(x));
     onnx_shape_of(c, 0, own);
     for (int i = 0; i < weft_ndim(x); i++) shape[i] = own[i];
     for (int i = 0; i < at.n; i++) {
@@ -178,7 +198,8 @@ weft_value *onnx_build_max_unpool(onnx_call *c) {
     }
     if (own[0] == ONNX_DEPENDS || (wanted && (wanted[0] != own[0] || wanted[1] != own[1])))
         return onnx_refuse(c, "a batch or channels that are not those of x");
-    weft_value *zeros = weft_reshape(weft_constant(onnx_graph_of(c), weft_value_dtype(x), weft_ndim(x), shape, 0), 1, &all);
+    weft_value *zeros =
+        weft_reshape(weft_constant(onnx_graph_of(c), weft_value_dtype(x), weft_ndim(x), shape, 0), 1, &all);
     weft_value *y = weft_scatter(zeros, 0, weft_reshape(places, 1, &all), weft_reshape(x, 1, &all));
     y = weft_reshape(y, weft_ndim(x), shape);
     return wanted ? weft_constant_pad(y, at.n, pads, 0) : y;
@@ -191,7 +212,7 @@ static int64_t ceil_div(int64_t a, int64_t b) {
 }
 
 /* How many elements of a window along axis i lie in [begin, end) of the padded x. */
-static int64_t counted(const onnx_window *at, int i, int64_t window, int64_t begin, int64_t end) {
+static int64_t elements_in(const onnx_window *at, int i, int64_t window, int64_t begin, int64_t end) {
     int64_t place = window * at->stride[i], first = ceil_div(begin - place, at->dilation[i]);
     int64_t past = ceil_div(end - place, at->dilation[i]);
     if (first < 0) first = 0;
@@ -200,7 +221,8 @@ static int64_t counted(const onnx_window *at, int i, int64_t window, int64_t beg
 }
 
 /* 1 / the elements that count in each window, [places]. */
-static weft_value *shares(onnx_call *c, const onnx_window *at, weft_value *x, const int64_t *count, const int64_t *after, bool is_with_pad) {
+static weft_value *shares(onnx_call *c, const onnx_window *at, weft_value *x, const int64_t *count,
+                          const int64_t *after, bool is_with_pad) {
     int64_t all = product_of(at->n, count);
     if (all > MOST_PLACES) return onnx_refuse(c, "more than %d windows with uneven padding", MOST_PLACES);
     double *table = kit_take(c->in->arena, (size_t)all, sizeof *table);
@@ -208,14 +230,16 @@ static weft_value *shares(onnx_call *c, const onnx_window *at, weft_value *x, co
         int64_t rest = j, elements = 1;
         for (int i = at->n - 1; i >= 0; i--) {
             int64_t end = at->before[i] + weft_dim(x, 2 + i);
-            elements *= counted(at, i, rest % count[i], is_with_pad ? 0 : at->before[i], is_with_pad ? end + after[i] : end);
+            elements *= elements_in(at, i, rest % count[i], is_with_pad ? 0 : at->before[i],
+                                    is_with_pad ? end + after[i] : end);
             rest /= count[i];
         }
         if (!elements) return onnx_refuse(c, "a window with nothing but padding");
         table[j] = 1.0 / (double)elements;
     }
     if (!table) return NULL;
-    return weft_cast(weft_constant_tensor(onnx_graph_of(c), WEFT_F64, at->n, count, table), weft_value_dtype(x));
+    return weft_cast(weft_constant_tensor(onnx_graph_of(c), WEFT_F64, at->n, count, table),
+                     weft_value_dtype(x));
 }
 
 /* Sums of windows. */
@@ -230,7 +254,7 @@ weft_value *onnx_build_average_pool(onnx_call *c) {
     int64_t count[ONNX_SPACE], after[ONNX_SPACE];
     onnx_window at;
     bool is_ceil = onnx_int(c, "ceil_mode", 0), is_with_pad = onnx_int(c, "count_include_pad", 0);
-    if (!x || !onnx_window_of(c, x, NULL, &at)) return NULL;
+    if (!windows_of(c, x, &at)) return NULL;
     if (onnx_window_is_even(&at)) {
         weft_pool pool = pool_of(&at, false);
         pool.ceil_mode = is_ceil;
@@ -263,7 +287,7 @@ weft_value *onnx_build_lp_pool(onnx_call *c) {
     onnx_window at;
     bool is_ceil = onnx_int(c, "ceil_mode", 0);
     if (p < 1) return onnx_refuse(c, "p is %jd", p);
-    if (!x || !onnx_window_of(c, x, NULL, &at) || !close_windows(c, &at, x, is_ceil, count)) return NULL;
+    if (!windows_of(c, x, &at) || !close_windows(c, &at, x, is_ceil, count)) return NULL;
     return root(c, sums(power(c, x, p), &at), p);
 }
 
@@ -300,5 +324,6 @@ weft_value *onnx_build_global_lp_pool(onnx_call *c) {
 /* ---- regions ---- */
 
 weft_value *onnx_build_max_roi_pool(onnx_call *c) {
-    return onnx_refuse(c, "it was replaced by RoiAlign, and its rounding differs between runtimes: export with RoiAlign");
+    return onnx_refuse(
+        c, "it was replaced by RoiAlign, and its rounding differs between runtimes: export with RoiAlign");
 }

@@ -105,6 +105,9 @@ static bool place(onnx_call *c, weft_value *x, const onnx_window *at, placed *p)
         if (shape || is_same) {
             p->length[i] = shape ? shape[i] : length * at->stride[i];
             int64_t total = p->full[i] + p->more[i] - p->length[i];
+            if (total < 0 && !shape)
+                return onnx_refuse(c,
+                                   "auto_pad SAME with strides beyond the kernel: export with output_shape");
             p->before[i] = total <= 0 ? 0 : is_upper ? total / 2 : total - total / 2;
         }
         int64_t after = p->full[i] + p->more[i] - p->before[i] - p->length[i];
@@ -166,7 +169,7 @@ weft_value *onnx_build_conv_integer(onnx_call *c) {
 }
 
 /* A number or a vector [C] for axis `axis` of x, which x is multiplied by. */
-static weft_value *along(weft_value *v, weft_value *x, int axis) {
+static weft_value *along_axis(weft_value *v, weft_value *x, int axis) {
     int64_t shape[WEFT_MAX_NDIM];
     if (!v || !x || weft_ndim(v) != 1) return v;
     if (weft_dim(v, 0) == 1) return weft_reshape(v, 0, NULL);
@@ -177,9 +180,9 @@ static weft_value *along(weft_value *v, weft_value *x, int axis) {
 /* The products of operands 0 and 3 in the scale of the result, as integers of its type: operands 1 and 4 are
  * scales of both, 6 and 7 scale and zero point of the result. */
 static weft_value *requantized(onnx_call *c, weft_value *y, int axis_a, int axis_b) {
-    weft_value *a = along(onnx_in(c, 1), y, axis_a), *b = along(onnx_in(c, 4), y, axis_b),
-               *s = along(onnx_in(c, 6), y, axis_a);
-    weft_value *zero = along(onnx_in(c, 7), y, axis_a);
+    weft_value *a = along_axis(onnx_in(c, 1), y, axis_a), *b = along_axis(onnx_in(c, 4), y, axis_b),
+               *s = along_axis(onnx_in(c, 6), y, axis_a);
+    weft_value *zero = along_axis(onnx_in(c, 7), y, axis_a);
     if (!y || !a || !b || !s || !zero) return NULL;
     weft_dtype to = weft_value_dtype(zero);
     if (to != WEFT_U8 && to != WEFT_I8) return onnx_refuse(c, "a result of %s", weft_dtype_name(to));

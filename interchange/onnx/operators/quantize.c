@@ -12,8 +12,8 @@ static weft_value *as(weft_value *x, weft_dtype dtype) {
     return x && weft_value_dtype(x) != dtype ? weft_cast(x, dtype) : x;
 }
 
-/* Scales or zero points as they broadcast to x: one number, one for each part of `axis`, or one for each block of
- * parts. */
+/* Scales or zero points as they broadcast to x: one number, one for each part of `axis`, or one for each
+ * block of parts. */
 static weft_value *beside(onnx_call *c, weft_value *v, weft_value *x, int64_t given, int64_t block) {
     int64_t shape[WEFT_MAX_NDIM];
     int axis;
@@ -45,8 +45,10 @@ static bool target_of(onnx_call *c, weft_value *zero, weft_dtype *to) {
     double least, most;
     int64_t named = onnx_int(c, "output_dtype", ONNX_UNDEFINED);
     *to = zero ? weft_value_dtype(zero) : WEFT_U8;
-    if (named && zero && named != onnx_type_of(*to)) return onnx_refuse(c, "output_dtype is not the type of the zero point");
-    if (named && !zero && !onnx_dtype((int)named, to)) return onnx_refuse(c, "integers of %s, which Weft has not", onnx_type_name((int)named));
+    if (named && zero && named != onnx_type_of(*to))
+        return onnx_refuse(c, "output_dtype is not the type of the zero point");
+    if (named && !zero && !onnx_dtype((int)named, to))
+        return onnx_refuse(c, "integers of %s, which Weft has not", onnx_type_name((int)named));
     return range_of(*to, &least, &most) || onnx_refuse(c, "a result of %s", weft_dtype_name(*to));
 }
 
@@ -54,7 +56,8 @@ static bool target_of(onnx_call *c, weft_value *zero, weft_dtype *to) {
 static bool precision_of(onnx_call *c, weft_value *scale, weft_dtype *of) {
     int64_t named = onnx_int(c, "precision", ONNX_UNDEFINED);
     *of = weft_value_dtype(scale);
-    return !named || onnx_dtype((int)named, of) || onnx_refuse(c, "a precision of %s", onnx_type_name((int)named));
+    return !named || onnx_dtype((int)named, of) ||
+           onnx_refuse(c, "a precision of %s", onnx_type_name((int)named));
 }
 
 weft_value *onnx_build_quantize(onnx_call *c) {
@@ -71,10 +74,13 @@ weft_value *onnx_build_quantize(onnx_call *c) {
 /* (x - zero) scale, computed in f32, or in f64 where the scale or x needs it. */
 weft_value *onnx_build_dequantize(onnx_call *c) {
     weft_value *x = onnx_in(c, 0), *scale = onnx_in(c, 1), *zero = onnx_in(c, 2);
-    int64_t axis = onnx_int(c, "axis", 1), block = onnx_int(c, "block_size", 0), named = onnx_int(c, "output_dtype", ONNX_UNDEFINED);
+    int64_t axis = onnx_int(c, "axis", 1), block = onnx_int(c, "block_size", 0),
+            named = onnx_int(c, "output_dtype", ONNX_UNDEFINED);
     if (!x || !scale) return NULL;
-    weft_dtype to = weft_value_dtype(scale), of = to == WEFT_F64 || weft_value_dtype(x) == WEFT_I32 ? WEFT_F64 : WEFT_F32;
-    if (named && !onnx_dtype((int)named, &to)) return onnx_refuse(c, "a result of %s", onnx_type_name((int)named));
+    weft_dtype to = weft_value_dtype(scale),
+               of = to == WEFT_F64 || weft_value_dtype(x) == WEFT_I32 ? WEFT_F64 : WEFT_F32;
+    if (named && !onnx_dtype((int)named, &to))
+        return onnx_refuse(c, "a result of %s", onnx_type_name((int)named));
     scale = beside(c, scale, x, axis, block);
     if (zero && !(zero = beside(c, zero, x, axis, block))) return NULL;
     weft_value *y = as(x, of);
@@ -87,10 +93,12 @@ weft_value *onnx_build_dynamic_quantize(onnx_call *c) {
     weft_value *x = onnx_in(c, 0);
     if (!x) return NULL;
     weft_value *zero = onnx_constant(c, x, 0);
-    weft_value *most = weft_maximum(weft_amax(x, 0, NULL, false), zero), *least = weft_minimum(weft_amin(x, 0, NULL, false), zero);
+    weft_value *most = weft_maximum(weft_amax(x, 0, NULL, false), zero),
+               *least = weft_minimum(weft_amin(x, 0, NULL, false), zero);
     weft_value *scale = weft_div(weft_sub(most, least), onnx_constant(c, x, 255));
     weft_value *divisor = weft_where(weft_equal(scale, zero), onnx_constant(c, x, 1), scale);
-    weft_value *point = weft_cast(weft_round(weft_clamp(weft_div(weft_neg(least), divisor), 0, 255)), WEFT_U8);
+    weft_value *point =
+        weft_cast(weft_round(weft_clamp(weft_div(weft_neg(least), divisor), 0, 255)), WEFT_U8);
     onnx_result(c, 1, scale);
     onnx_result(c, 2, point);
     return quantized(x, divisor, point, WEFT_U8);

@@ -7,8 +7,9 @@
 static weft_value *named(onnx_call *c, const onnx_attribute *list, int k, int i) {
     onnx_value *v = onnx_find(c->in->frame, list->texts[k]);
     if (!v || !onnx_has(c, i) || strcmp(c->node->in[i], list->texts[k]))
-        return onnx_refuse(c, "the gradient by '%.80s' at another value than its own: give '%.80s' itself as operand %d", list->texts[k],
-                           list->texts[k], i);
+        return onnx_refuse(
+            c, "the gradient by '%.80s' at another value than its own: give '%.80s' itself as operand %d",
+            list->texts[k], list->texts[k], i);
     return onnx_in(c, i);
 }
 
@@ -24,12 +25,16 @@ weft_value *onnx_build_gradient(onnx_call *c) {
     const char *y = onnx_word(c, "y", "");
     onnx_value *loss = onnx_find(c->in->frame, y);
     if (c->scratch_graph) return onnx_refuse(c, "gradients of constants");
-    if (!is_texts(xs) || xs->n > MOST || (zs && zs->type != ONNX_ATTRIBUTE_STRINGS)) return onnx_refuse(c, "xs has not 1 to %d names", MOST);
-    if (onnx_operands(c) != xs->n + (zs ? zs->n : 0)) return onnx_refuse(c, "operands are not as many as xs and zs");
-    if (!loss || !loss->value[c->side]) return onnx_refuse(c, "y is '%.80s', which is no value of the graph", y);
+    if (!is_texts(xs) || xs->n > MOST || (zs && zs->type != ONNX_ATTRIBUTE_STRINGS))
+        return onnx_refuse(c, "xs has not 1 to %d names", MOST);
+    if (onnx_operands(c) != xs->n + (zs ? zs->n : 0))
+        return onnx_refuse(c, "operands are not as many as xs and zs");
+    if (!loss || !loss->value[c->side])
+        return onnx_refuse(c, "y is '%.80s', which is no value of the graph", y);
     weft_value *scalar = loss->value[c->side];
     for (int i = 0; i < weft_ndim(scalar); i++)
-        if (weft_dim(scalar, i) != 1) return onnx_refuse(c, "y, '%.80s', has more than one element: sum it", y);
+        if (weft_dim(scalar, i) != 1)
+            return onnx_refuse(c, "y, '%.80s', has more than one element: sum it", y);
     if (weft_ndim(scalar)) scalar = weft_reshape(scalar, 0, NULL);
     for (int i = 0; i < xs->n; i++)
         if (!(values[i] = named(c, xs, i, i))) return NULL;
@@ -42,8 +47,8 @@ weft_value *onnx_build_gradient(onnx_call *c) {
 
 /* ---- steps of optimizers ---- */
 
-/* Of one tensor. Operands are R, T, and lists of X, of G, and of one or two more; results are lists of the new
- * X and of the new others. */
+/* Of one tensor. Operands are R, T, and lists of X, of G, and of one or two more; results are lists of the
+ * new X and of the new others. */
 typedef struct step {
     weft_value *rate, *count, *x, *g; /* R, T; T in the type of x */
     weft_value *state[2], *new_state[2];
@@ -84,7 +89,8 @@ static weft_value *without_power(onnx_call *c, const step *s, double number) {
 }
 
 static weft_value *adam(onnx_call *c, step *s) {
-    double alpha = onnx_real(c, "alpha", 0.9F), beta = onnx_real(c, "beta", 0.999F), eps = onnx_real(c, "epsilon", 1e-6F);
+    double alpha = onnx_real(c, "alpha", 0.9F), beta = onnx_real(c, "beta", 0.999F),
+           eps = onnx_real(c, "epsilon", 1e-6F);
     double after = onnx_real(c, "norm_coefficient_post", 0);
     weft_value *g = regularized(s, onnx_real(c, "norm_coefficient", 0));
     weft_value *v = weft_add(weft_scale(s->state[0], alpha), weft_scale(g, 1 - alpha));
@@ -114,7 +120,8 @@ static weft_value *momentum(onnx_call *c, step *s) {
 static weft_value *steps(onnx_call *c, int n_states, weft_value *(*of)(onnx_call *, step *)) {
     int n = (onnx_operands(c) - 2) / (2 + n_states);
     weft_value *first = NULL;
-    if (n < 1 || onnx_operands(c) != 2 + n * (2 + n_states)) return onnx_refuse(c, "%d operands", onnx_operands(c));
+    if (n < 1 || onnx_operands(c) != 2 + n * (2 + n_states))
+        return onnx_refuse(c, "%d operands", onnx_operands(c));
     for (int i = 0; i < n; i++) {
         step s = {.x = onnx_in(c, 2 + i), .g = onnx_in(c, 2 + n + i)};
         s.rate = number_of(c, 0, s.x);

@@ -13,13 +13,13 @@ static bool numbers(onnx_call *c, const char *name, int n, int64_t *into) {
 }
 
 /* SAME: as many windows as strides, the padding shared by both sides; an odd one goes to the side named. */
-static void same(const onnx_window *w, int64_t length, int i, bool is_upper, int64_t *before,
-                 int64_t *after) {
+static void same(onnx_window *w, int64_t length, int i, bool is_upper, int64_t *before, int64_t *after) {
     int64_t windows = (length + w->stride[i] - 1) / w->stride[i];
     int64_t reach = (windows - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1;
     int64_t pad = reach > length ? reach - length : 0;
     *before = is_upper ? pad / 2 : pad - pad / 2;
     *after = pad - *before;
+    if (reach < length - is_upper) w->is_cut = true;
 }
 
 static bool padding(onnx_call *c, weft_value *x, onnx_window *w) {
