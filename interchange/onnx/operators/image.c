@@ -1,6 +1,21 @@
 /* image.c - images at places that are computed: GridSample, AffineGrid, RoiAlign. */
 #include "interchange/onnx/families.h"
 
+/* A bicubic sample beyond the border is one at the border's middle here. (In PyTorch, and so in Weft, only the elements that it
+ * reads are those at the border.) */
+static weft_value *at_border(onnx_call *c, weft_value *grid, bool align_corners) {
+    int64_t own[WEFT_MAX_NDIM], shape[1] = {2};
+    float limits[2];
+    onnx_shape_of(c, 0, own);
+    for (int i = 0; i < 2; i++) {
+        if (own[3 - i] < 1) return onnx_refuse(c, "the length of axis %d depends on the batch", 3 - i);
+        limits[i] = align_corners ? 1 : (float)(1 - 1 / (double)own[3 - i]);
+    }
+    weft_value *last = weft_cast(weft_constant_tensor(onnx_graph_of(c), WEFT_F32, 1, shape, limits), weft_value_dtype(grid));
+    grid = weft_where(weft_greater(grid, onnx_constant(c, grid, 1)), last, grid);
+    return weft_where(weft_less(grid, onnx_constant(c, grid, -1)), weft_neg(last), grid);
+}
+
 weft_value *onnx_build_grid_sample(onnx_call *c) {
     weft_value *x = onnx_in(c, 0), *grid = onnx_in(c, 1);
     const char *mode = onnx_word(c, "mode", "linear"), *padding = onnx_word(c, "padding_mode", "zeros");
@@ -11,6 +26,9 @@ weft_value *onnx_build_grid_sample(onnx_call *c) {
     if (!strcmp(padding, "border")) o.padding = WEFT_GRID_BORDER;
     else if (!strcmp(padding, "reflection")) o.padding = WEFT_GRID_REFLECTION;
     else if (strcmp(padding, "zeros")) return onnx_refuse(c, "padding_mode is '%.40s'", padding);
+    if (!x || !grid) return NULL;
+    bool is_cubic = o.mode == WEFT_GRID_BICUBIC && weft_ndim(x) == 4;
+    if (is_cubic && o.padding == WEFT_GRID_BORDER) grid = at_border(c, grid, o.align_corners);
     return weft_grid_sample(x, grid, &o);
 }
 

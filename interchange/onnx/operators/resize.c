@@ -164,7 +164,10 @@ static int64_t clamped(double place, int64_t n) {
     return place <= 0 ? 0 : place >= (double)(n - 1) ? n - 1 : (int64_t)place;
 }
 
+/* A place that rounding has moved off an element, or off the middle of two, is put back. */
 static int64_t nearest(const resize *r, const change *a, double x) {
+    double halves = floor(2 * x + 0.5);
+    if (fabs(2 * x - halves) < 1e-9) x = halves / 2;
     double place = r->rounding == FLOOR ? floor(x) : r->rounding == CEIL ? ceil(x) : r->rounding == PREFER_CEIL ? floor(x + 0.5) : ceil(x - 0.5);
     return clamped(place, a->from);
 }
