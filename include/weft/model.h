@@ -106,6 +106,9 @@ WEFT_API weft_status weft_model_take_error(weft_model *model, weft_error *error)
  * is made. */
 WEFT_API void weft_model_set_batch(weft_model *model, int64_t batch);
 
+/** What WEFT_BATCH means until weft_compile() binds another; 0 for NULL. */
+WEFT_API int64_t weft_model_batch(const weft_model *model);
+
 /** Makes a graph. Its name is copied and must be unique in the model. */
 WEFT_API weft_graph *weft_graph_new(weft_model *model, const char *name, weft_mode mode);
 /** @} */

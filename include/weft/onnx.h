@@ -44,12 +44,17 @@ typedef struct weft_onnx_options {
     /** Lengths of named axes. An axis without a length is the batch where it is the first axis of an input,
      * or has the name of such an axis; any other one is an error. */
     int n_axes;
-    const weft_onnx_axis *axes; /**< n_axes of them */
+    const weft_onnx_axis *axes;          /**< n_axes of them */
     int n_constants;                     /**< inputs that are constants */
     const weft_onnx_constant *constants; /**< n_constants of them */
     /** In a graph of WEFT_TRAIN norms keep the running statistics and do not update them, as for fine-tuning
      * with small batches. */
     bool batch_norm_eval;
+    /** A new last layer, for other classes: the linear layer (Gemm, or MatMul and Add) that makes the value
+     * of this name is replaced by one with `head_length` results and fresh parameters, which keep the names
+     * of the old ones. NULL: the layer stays. */
+    const char *head;
+    int64_t head_length;              /**< results of the new layer, at least 1; 0 without `head` */
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_onnx_options;
 

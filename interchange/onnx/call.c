@@ -45,30 +45,48 @@ const onnx_known *onnx_known_in(onnx_call *c, int i) {
     return onnx_has(c, i) ? onnx_known_of(c->in, c->operands[i], c->side) : NULL;
 }
 
-/* A number of 16 bits, of which so many are its fraction. */
-static double of_16_bits(uint16_t bits, int fraction_bits) {
-    int most = (1 << (15 - fraction_bits)) - 1, exponent = bits >> fraction_bits & most;
-    int fraction = bits & ((1 << fraction_bits) - 1), digits = fraction + (exponent ? 1 << fraction_bits : 0);
-    double size = ldexp(digits, (exponent ? exponent : 1) - most / 2 - fraction_bits);
-    if (exponent == most) size = fraction ? NAN : INFINITY;
-    return bits >> 15 ? -size : size;
+/* f16: a sign, 5 bits of exponent, 10 of fraction. */
+static double half(uint16_t bits) {
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    double x = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
+                              : ldexp(exponent ? fraction + 1024 : fraction, (exponent ? exponent : 1) - 25);
+    return bits >> 15 ? -x : x;
+}
+
+/* bf16: the upper half of an f32. */
+static double upper_half(uint16_t bits) {
+    uint32_t whole = (uint32_t)bits << 16;
+    float x;
+    memcpy(&x, &whole, sizeof x);
+    return x;
 }
 
 /* An element of any type of numbers, as a double: exact up to 2^53. */
 static double element(const onnx_known *k, int64_t i) {
     switch (k->type.dtype) {
-    case WEFT_F32: return ((const float *)k->data)[i];
-    case WEFT_F64: return ((const double *)k->data)[i];
-    case WEFT_I64: return (double)((const int64_t *)k->data)[i];
-    case WEFT_I32: return ((const int32_t *)k->data)[i];
+    case WEFT_F32:
+        return ((const float *)k->data)[i];
+    case WEFT_F64:
+        return ((const double *)k->data)[i];
+    case WEFT_I64:
+        return (double)((const int64_t *)k->data)[i];
+    case WEFT_I32:
+        return ((const int32_t *)k->data)[i];
     case WEFT_U8:
-    case WEFT_BOOL: return ((const uint8_t *)k->data)[i];
-    case WEFT_I8: return ((const int8_t *)k->data)[i];
-    case WEFT_U16: return ((const uint16_t *)k->data)[i];
-    case WEFT_U32: return ((const uint32_t *)k->data)[i];
-    case WEFT_F16: return of_16_bits(((const uint16_t *)k->data)[i], 10);
-    case WEFT_BF16: return of_16_bits(((const uint16_t *)k->data)[i], 7);
-    default: return 0;
+    case WEFT_BOOL:
+        return ((const uint8_t *)k->data)[i];
+    case WEFT_I8:
+        return ((const int8_t *)k->data)[i];
+    case WEFT_U16:
+        return ((const uint16_t *)k->data)[i];
+    case WEFT_U32:
+        return ((const uint32_t *)k->data)[i];
+    case WEFT_F16:
+        return half(((const uint16_t *)k->data)[i]);
+    case WEFT_BF16:
+        return upper_half(((const uint16_t *)k->data)[i]);
+    default:
+        return 0;
     }
 }
 
@@ -78,8 +96,11 @@ static const onnx_known *needed(onnx_call *c, int i, int *n) {
     *n = 0;
     if (!onnx_has(c, i)) return NULL;
     if (!k) {
-        onnx_refuse(c, "its operand %d, '%.80s', is computed when the graph runs; it must be known here: a constant, or "
-                       "what follows from constants and shapes", i, c->operands[i]->name);
+        onnx_refuse(
+            c,
+            "its operand %d, '%.80s', is computed when the graph runs; it must be known here: a constant, or "
+            "what follows from constants and shapes",
+            i, c->operands[i]->name);
         return NULL;
     }
     int64_t count = tensor_elements(&k->type);
@@ -91,19 +112,42 @@ static const onnx_known *needed(onnx_call *c, int i, int *n) {
     return k;
 }
 
-const double *onnx_numbers(onnx_call *c, int i, int *n) {
+static const double *numbers_in(onnx_call *c, int i, int *n) {
     const onnx_known *k = needed(c, i, n);
     double *numbers = k ? kit_take(c->in->arena, (size_t)*n + 1, sizeof *numbers) : NULL;
     for (int j = 0; numbers && j < *n; j++) numbers[j] = element(k, j);
     return numbers;
 }
 
-const int64_t *onnx_integers(onnx_call *c, int i, int *n) {
+static const int64_t *integers_in(onnx_call *c, int i, int *n) {
     const onnx_known *k = needed(c, i, n);
     int64_t *numbers = k ? kit_take(c->in->arena, (size_t)*n + 1, sizeof *numbers) : NULL;
     for (int j = 0; numbers && j < *n; j++)
         numbers[j] = k->type.dtype == WEFT_I64 ? ((const int64_t *)k->data)[j] : (int64_t)element(k, j);
     return numbers;
+}
+
+/* Whether operand i is the same on both sides: a number of a node of the graph must not be that of one
+ * batch. */
+static bool is_one(onnx_call *c, int i) {
+    const onnx_known *a = onnx_known_in(c, i);
+    c->side = !c->side;
+    const onnx_known *b = onnx_known_in(c, i);
+    c->side = !c->side;
+    return c->scratch_graph || onnx_known_equal(a, b) ||
+           onnx_refuse(
+               c, "its operand %d, '%.80s', depends on the batch: import with the batch as a number (axes)",
+               i, c->operands[i]->name);
+}
+
+const double *onnx_numbers(onnx_call *c, int i, int *n) {
+    const double *numbers = numbers_in(c, i, n);
+    return numbers && is_one(c, i) ? numbers : NULL;
+}
+
+const int64_t *onnx_integers(onnx_call *c, int i, int *n) {
+    const int64_t *numbers = integers_in(c, i, n);
+    return numbers && is_one(c, i) ? numbers : NULL;
 }
 
 double onnx_number(onnx_call *c, int i, double otherwise) {
@@ -128,10 +172,10 @@ static int64_t length_of(const importer *in, int64_t here, int64_t there, int si
 
 const int64_t *onnx_lengths(onnx_call *c, int i, int *n) {
     int others;
-    const int64_t *here = onnx_integers(c, i, n);
-    if (!here || c->scratch_graph) return here; /* in a graph of one node lengths are numbers */
+    const int64_t *here = integers_in(c, i, n);
+    if (!here || c->scratch_graph) return here;
     c->side = !c->side;
-    const int64_t *there = onnx_integers(c, i, &others);
+    const int64_t *there = integers_in(c, i, &others);
     c->side = !c->side;
     int64_t *lengths = there ? kit_take(c->in->arena, (size_t)*n + 1, sizeof *lengths) : NULL;
     if (there && others != *n) return onnx_refuse(c, "how many lengths it has depends on the batch"), NULL;
@@ -158,11 +202,14 @@ static const onnx_attribute *attribute_in(const onnx_attribute *list, int n, con
     return NULL;
 }
 
-/* An attribute of a call that a node of a function's body refers to: the call's, or the function's default. */
+/* An attribute of a call that a node of a function's body refers to: the call's, or the function's
+ * default. */
 static const onnx_attribute *referred(const onnx_frame *frame, const onnx_attribute *a) {
     for (; a && a->reference && frame && frame->call; frame = frame->call_frame) {
-        const onnx_attribute *given = attribute_in(frame->call->attributes, frame->call->n_attributes, a->reference);
-        a = given ? given : attribute_in(frame->function->attributes, frame->function->n_attributes, a->reference);
+        const onnx_attribute *given =
+            attribute_in(frame->call->attributes, frame->call->n_attributes, a->reference);
+        a = given ? given
+                  : attribute_in(frame->function->attributes, frame->function->n_attributes, a->reference);
     }
     return a && a->reference ? NULL : a;
 }

@@ -28,8 +28,6 @@ weft_value *weft_onnx_value(const weft_onnx *onnx, const char *name) {
 
 /* ---- scopes: a node's name without its last level, as exporters of PyTorch write it ---- */
 
-typedef weft_graph *enter_or_leave(weft_graph *graph, const char *name);
-
 static void each_level(importer *in, const char *path, int side, bool is_entered) {
     char level[201];
     while (*path) {
@@ -37,18 +35,20 @@ static void each_level(importer *in, const char *path, int side, bool is_entered
         if (n && n < sizeof level) {
             memcpy(level, path, n);
             level[n] = 0;
-            if (is_entered) weft_graph_scope_enter(in->graph[side], level);
-            else weft_scope_leave(in->graph[side]);
+            if (is_entered)
+                weft_graph_scope_enter(in->graph[side], level);
+            else
+                weft_scope_leave(in->graph[side]);
         }
         path += n + (path[n] == '/');
     }
 }
 
-static void enter(importer *in, const char *path, int side) {
+void onnx_enter(importer *in, const char *path, int side) {
     each_level(in, path, side, true);
 }
 
-static void leave(importer *in, const char *path, int side) {
+void onnx_leave(importer *in, const char *path, int side) {
     each_level(in, path, side, false);
 }
 
@@ -65,17 +65,19 @@ static const char *scope_of(importer *in, const onnx_node *node) {
 /* ---- values of graphs ---- */
 
 /* Whether the model has recorded an error, which becomes the import's. */
-static bool failed(importer *in, int side, const onnx_call *c) {
+bool onnx_failed(importer *in, int side, const onnx_call *c) {
     weft_error error = {0};
     if (weft_model_take_error(weft_graph_model(in->graph[side]), &error)) {
-        if (c) onnx_refuse((onnx_call *)c, "%s%s", side ? "with another batch: " : "", error.text);
-        else kit_fail(in->error, error.status, "%.300s: %s", in->onnx->file.wire.path, error.text);
+        if (c)
+            onnx_refuse((onnx_call *)c, "%s%s", side ? "with another batch: " : "", error.text);
+        else
+            kit_fail(in->error, error.status, "%.300s: %s", in->onnx->file.wire.path, error.text);
     }
     return in->error->status;
 }
 
 /* A path that no other initializer of the file has: names may differ by what a path cannot have. */
-static const char *path_for(importer *in, const onnx_tensor *t) {
+const char *onnx_path_for(importer *in, const onnx_tensor *t) {
     const char *path = onnx_path(in, t->name);
     for (int i = 0; i < in->onnx->n_variables; i++) {
         const onnx_variable *v = &in->onnx->variables[i];
@@ -93,7 +95,8 @@ static void note_variable(importer *in, const char *path, const onnx_tensor *t, 
     weft_onnx *onnx = in->onnx;
     for (int i = 0; i < onnx->n_variables; i++)
         if (onnx->variables[i].initializer == t) return;
-    onnx_variable *grown = kit_grow(&onnx->arena, onnx->variables, (size_t)onnx->n_variables + 1, sizeof *grown);
+    onnx_variable *grown =
+        kit_grow(&onnx->arena, onnx->variables, (size_t)onnx->n_variables + 1, sizeof *grown);
     if (!grown) {
         kit_no_memory(in->error, path);
         return;
@@ -104,17 +107,18 @@ static void note_variable(importer *in, const char *path, const onnx_tensor *t, 
 
 /* Made at the top level, whatever scope is open: its name says where it belongs. */
 static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool is_state) {
-    const char *path = path_for(in, t), *name = strrchr(path, '/');
+    const char *path = onnx_path_for(in, t), *name = strrchr(path, '/');
     char *folder = kit_copy(in->arena, path);
     if (!folder) return kit_no_memory(in->error, path), NULL;
     folder[name ? name - path : 0] = 0;
     name = name ? name + 1 : path;
-    leave(in, in->scope, side);
-    enter(in, folder, side);
-    weft_value *v = is_state ? weft_state_in(in->graph[side], name, WEFT_F32, t->ndim, t->shape, (weft_init){0})
-                             : weft_parameter_in(in->graph[side], name, t->ndim, t->shape, (weft_init){0});
-    leave(in, folder, side);
-    enter(in, in->scope, side);
+    onnx_leave(in, in->scope, side);
+    onnx_enter(in, folder, side);
+    weft_value *v = is_state
+                        ? weft_state_in(in->graph[side], name, WEFT_F32, t->ndim, t->shape, (weft_init){0})
+                        : weft_parameter_in(in->graph[side], name, t->ndim, t->shape, (weft_init){0});
+    onnx_leave(in, folder, side);
+    onnx_enter(in, in->scope, side);
     note_variable(in, path, t, is_state);
     return v;
 }
@@ -122,17 +126,15 @@ static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool i
 static weft_value *constant_of(importer *in, onnx_value *v, int side) {
     const onnx_known *k = onnx_known_of(in, v, side);
     if (!k) return NULL;
-    if (v->known[0] != v->known[1]) {
-        const onnx_known *a = v->known[0], *b = v->known[1];
-        bool is_same = a && b && a->type.ndim == b->type.ndim && !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
-                       !memcmp(a->data, b->data, tensor_bytes(&a->type));
-        if (!is_same) {
-            kit_fail(in->error, WEFT_UNSUPPORTED, "%.300s: '%.80s' is a number that depends on the batch, and a node "
-                     "computes with it: import with the batch as a number (axes)", in->onnx->file.wire.path, v->name);
-            return NULL;
-        }
-    }
-    return weft_constant_tensor(in->graph[side], k->type.dtype, k->type.ndim, k->type.shape, k->data);
+    if (onnx_known_equal(v->known[0], v->known[1]))
+        return weft_constant_tensor(in->graph[side], k->type.dtype, k->type.ndim, k->type.shape, k->data);
+    weft_value *made = onnx_following(in, v, side);
+    if (!made && !in->error->status)
+        kit_fail(in->error, WEFT_UNSUPPORTED,
+                 "%.300s: '%.80s' depends on the batch in a way that no graph has: import with the batch as "
+                 "a number (axes)",
+                 in->onnx->file.wire.path, v->name);
+    return made;
 }
 
 weft_value *onnx_value_in(importer *in, onnx_value *v, int side) {
@@ -147,7 +149,8 @@ weft_value *onnx_value_in(importer *in, onnx_value *v, int side) {
 weft_value *onnx_state(onnx_call *c, int i) {
     c->asked_operands |= (uint64_t)1 << i;
     onnx_value *v = onnx_has(c, i) ? c->operands[i] : NULL;
-    if (!v || !v->initializer || v->initializer->type != ONNX_FLOAT || v->known[0] || c->scratch_graph) return NULL;
+    if (!v || !v->initializer || v->initializer->type != ONNX_FLOAT || v->known[0] || c->scratch_graph)
+        return NULL;
     if (!v->value[c->side]) v->value[c->side] = variable(c->in, v->initializer, c->side, true);
     return v->value[c->side];
 }
@@ -170,7 +173,8 @@ static bool take_operands(importer *in, onnx_call *c) {
     for (int i = 0; i < node->n_in; i++) {
         if (!*node->in[i]) continue;
         c->operands[i] = onnx_find(in->frame, node->in[i]);
-        if (!c->operands[i]) return onnx_refuse(c, "it reads '%.80s', which nothing before it makes", node->in[i]);
+        if (!c->operands[i])
+            return onnx_refuse(c, "it reads '%.80s', which nothing before it makes", node->in[i]);
     }
     return true;
 }
@@ -178,7 +182,8 @@ static bool take_operands(importer *in, onnx_call *c) {
 /* Values for the names of the results. */
 static bool make_results(onnx_call *c, onnx_value **results) {
     for (int i = 0; i < c->node->n_out; i++)
-        if (*c->node->out[i] && !(results[i] = onnx_define(c->in, c->in->frame, c->node->out[i]))) return false;
+        if (*c->node->out[i] && !(results[i] = onnx_define(c->in, c->in->frame, c->node->out[i])))
+            return false;
     return true;
 }
 
@@ -198,22 +203,16 @@ static bool is_understood(onnx_call *c, const onnx_operator *op, onnx_value **re
     return true;
 }
 
-static weft_value *build_one(onnx_call *c, const onnx_operator *op) {
-    if (op->build) return op->build(c);
-    weft_value *a = onnx_in(c, 0), *b = op->binary ? onnx_in(c, 1) : NULL;
-    return op->unary ? op->unary(a) : op->binary(a, b);
-}
-
 static bool build(onnx_call *c, const onnx_operator *op, onnx_value **results) {
     importer *in = c->in;
     in->scope = scope_of(in, c->node);
     for (c->side = 0; c->side < SIDES && !in->error->status; c->side++) {
         memset(c->results, 0, (size_t)c->node->n_out * sizeof *c->results);
-        enter(in, in->scope, c->side);
-        weft_value *first = build_one(c, op);
-        leave(in, in->scope, c->side);
+        onnx_enter(in, in->scope, c->side);
+        weft_value *first = onnx_build_row(c, op);
+        onnx_leave(in, in->scope, c->side);
         onnx_result(c, 0, first);
-        if (failed(in, c->side, c)) return false;
+        if (onnx_failed(in, c->side, c)) return false;
         for (int i = 0; i < c->node->n_out; i++)
             if (results[i]) results[i]->value[c->side] = c->results[i];
     }
@@ -227,11 +226,16 @@ static bool know(onnx_call *c, const onnx_operator *op, onnx_value **results) {
         if (!k) return false;
         if (results[0]) results[0]->known[c->side] = k;
     }
-    const onnx_known *a = results[0] ? results[0]->known[0] : NULL, *b = results[0] ? results[0]->known[1] : NULL;
-    bool is_same = a && a->type.ndim == b->type.ndim && !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
-                   !memcmp(a->data, b->data, tensor_bytes(&a->type));
-    if (is_same) results[0]->known[1] = a;
+    if (results[0] && onnx_known_equal(results[0]->known[0], results[0]->known[1]))
+        results[0]->known[1] = results[0]->known[0];
     return true;
+}
+
+/* Whether a result has no number yet: its shape follows the batch. */
+static bool is_open(const onnx_call *c, onnx_value **results) {
+    for (int i = 0; i < c->node->n_out; i++)
+        if (results[i] && !results[i]->known[0]) return true;
+    return false;
 }
 
 /* Whether all operands are known and none is a parameter. */
@@ -248,70 +252,36 @@ static bool import_by(onnx_call *c, const onnx_operator *op) {
     onnx_value **results = kit_take(c->in->arena, (size_t)c->node->n_out + 1, sizeof *results);
     if (!results) return kit_no_memory(c->in->error, c->node->op), false;
     if (!make_results(c, results)) return false;
-    bool is_made = op->know ? know(c, op, results) : is_known(c, op) ? onnx_fold(c, op, results) : build(c, op, results);
+    bool folds = !op->know && is_known(c, op);
+    bool is_made = op->know ? know(c, op, results)
+                   : folds  ? onnx_fold(c, op, results)
+                            : build(c, op, results);
+    if (is_made && folds && is_open(c, results)) is_made = build(c, op, results);
     return is_made && !c->in->error->status && is_understood(c, op, results);
 }
 
-/* ---- functions: their bodies in the place of the call ---- */
-
-static const onnx_function *function_of(const onnx_file *file, const onnx_node *node) {
-    for (int i = 0; i < file->n_functions; i++) {
-        const onnx_function *f = &file->functions[i];
-        if (!strcmp(f->name, node->op) && !strcmp(f->domain, node->domain)) return f;
-    }
-    return NULL;
-}
-
-/* Gives what a value is to another name. */
-static bool alias(importer *in, onnx_frame *frame, const char *name, const onnx_value *value) {
-    onnx_value *v = onnx_define(in, frame, name);
-    if (!v) return false;
-    onnx_value *next = v->next;
-    *v = *value;
-    v->next = next;
-    v->name = name;
-    return true;
-}
-
-static bool inline_function(onnx_call *c, const onnx_function *f) {
-    enum { DEEPEST = 32 };
-    importer *in = c->in;
-    onnx_frame *outside = in->frame, *frame = kit_take(in->arena, 1, sizeof *frame);
-    if (!frame) return kit_no_memory(in->error, f->name), false;
-    if (in->depth == DEEPEST) return onnx_refuse(c, "functions call each other more than %d deep", DEEPEST);
-    *frame = (onnx_frame){.call = c->node, .call_frame = outside, .function = f, .n_opsets = f->n_opsets, .opsets = f->opsets};
-    for (int i = 0; i < f->body.n_inputs && i < c->node->n_in; i++)
-        if (c->operands[i] && !alias(in, frame, f->body.inputs[i].name, c->operands[i])) return false;
-    in->frame = frame;
-    in->depth++;
-    bool is_built = onnx_nodes(in, &f->body);
-    in->depth--;
-    in->frame = outside;
-    for (int i = 0; is_built && i < c->node->n_out; i++) {
-        onnx_value *v = i < f->body.n_outputs ? onnx_find(frame, f->body.outputs[i].name) : NULL;
-        if (!*c->node->out[i]) continue;
-        if (!v) return onnx_refuse(c, "its function makes no result %d", i);
-        if (!alias(in, outside, c->node->out[i], v)) return false;
-    }
-    return is_built;
-}
+/* ---- any node ---- */
 
 static bool import_node(importer *in, const onnx_node *node) {
+    if (node == in->head.product) return true;
+    if (node == in->head.last) return onnx_head_build(in);
     onnx_call c = {.in = in, .node = node, .opset = opset_of(in->frame, node->domain)};
     const onnx_operator *op = onnx_operator_find(node->domain, node->op, c.opset);
-    const onnx_function *f = op ? NULL : function_of(&in->onnx->file, node);
+    const onnx_function *f = op ? NULL : onnx_function_of(&in->onnx->file, node);
     if (!take_operands(in, &c)) return false;
     if (op) return import_by(&c, op);
-    if (f) return inline_function(&c, f);
-    return onnx_refuse(&c, "there is no such operator in Weft's table (docs/onnx.md)%s%s", *node->domain ? ", of domain " : "",
-                       node->domain);
+    if (f) return onnx_inline(&c, f);
+    if (!strcmp(node->op, "If") && !*node->domain) return onnx_if(&c);
+    return onnx_refuse(&c, "there is no such operator in Weft's table (docs/onnx.md)%s%s",
+                       *node->domain ? ", of domain " : "", node->domain);
 }
 
 bool onnx_nodes(importer *in, const onnx_graph *graph) {
     for (int i = 0; i < graph->n_nodes; i++)
         if (!import_node(in, &graph->nodes[i]) || in->error->status) {
-            if (!in->error->status) kit_fail(in->error, WEFT_INTERNAL, "%.300s: node %d (%.60s) failed without an error",
-                                             in->onnx->file.wire.path, i, graph->nodes[i].op);
+            if (!in->error->status)
+                kit_fail(in->error, WEFT_INTERNAL, "%.300s: node %d (%.60s) failed without an error",
+                         in->onnx->file.wire.path, i, graph->nodes[i].op);
             return false;
         }
     return true;
@@ -325,7 +295,24 @@ static const weft_onnx_constant *constant_for(const importer *in, const char *na
     return NULL;
 }
 
+/* Whether a constant is of the type that the file has for the input. */
+static bool is_of_type(importer *in, const weft_onnx_constant *given) {
+    const onnx_graph *g = &in->onnx->file.graph;
+    for (int i = 0; i < g->n_inputs; i++) {
+        weft_dtype dtype;
+        const onnx_port *port = &g->inputs[i];
+        if (strcmp(port->name, given->name) || !onnx_dtype(port->type, &dtype) || dtype == given->dtype)
+            continue;
+        kit_fail(in->error, WEFT_TYPE, "%.300s: the constant '%.80s' is %s; the input is %s",
+                 in->onnx->file.wire.path, given->name, weft_dtype_name(given->dtype),
+                 weft_dtype_name(dtype));
+        return false;
+    }
+    return true;
+}
+
 static bool define_constant(importer *in, const weft_onnx_constant *given) {
+    if (!is_of_type(in, given)) return false;
     tensor type = tensor_of(given->dtype, given->ndim, given->shape);
     onnx_value *v = onnx_define(in, in->frame, given->name);
     onnx_known *k = v ? onnx_known_new(in, &type) : NULL;
@@ -340,7 +327,8 @@ static bool is_batch(const onnx_graph *g, const onnx_axis *axis, int place) {
     if (axis->length > 0) return false;
     for (int i = 0; i < g->n_inputs; i++) {
         const onnx_axis *first = g->inputs[i].ndim ? g->inputs[i].axes : NULL;
-        if (axis->name && first && first->length <= 0 && first->name && !strcmp(first->name, axis->name)) return true;
+        if (axis->name && first && first->length <= 0 && first->name && !strcmp(first->name, axis->name))
+            return true;
     }
     return place == 0;
 }
@@ -351,9 +339,10 @@ static bool length_of_axis(importer *in, const onnx_port *port, int i, int64_t *
     for (int j = 0; axis->name && j < in->options->n_axes; j++)
         if (!strcmp(axis->name, in->options->axes[j].name)) *length = in->options->axes[j].length;
     if (*length) return true;
-    kit_fail(in->error, WEFT_SHAPE, "%.300s: axis %d of input '%.80s' has no length%s%.80s%s: give it one (axes)",
-             in->onnx->file.wire.path, i, port->name, axis->name ? ", only the name '" : "", axis->name ? axis->name : "",
-             axis->name ? "'" : "");
+    kit_fail(in->error, WEFT_SHAPE,
+             "%.300s: axis %d of input '%.80s' has no length%s%.80s%s: give it one (axes)",
+             in->onnx->file.wire.path, i, port->name, axis->name ? ", only the name '" : "",
+             axis->name ? axis->name : "", axis->name ? "'" : "");
     return false;
 }
 
@@ -362,7 +351,9 @@ static bool define_input(importer *in, const onnx_port *port) {
     weft_dtype dtype;
     if (!onnx_dtype(port->type, &dtype) || !port->has_shape) {
         kit_fail(in->error, WEFT_TYPE, "%.300s: input '%.80s' is %s", in->onnx->file.wire.path, port->name,
-                 port->type == ONNX_UNDEFINED ? "not a tensor" : port->has_shape ? onnx_type_name(port->type) : "of any shape");
+                 port->type == ONNX_UNDEFINED ? "not a tensor"
+                 : port->has_shape            ? onnx_type_name(port->type)
+                                              : "of any shape");
         return false;
     }
     for (int i = 0; i < port->ndim; i++)
@@ -370,14 +361,14 @@ static bool define_input(importer *in, const onnx_port *port) {
     onnx_value *v = onnx_define(in, in->frame, port->name);
     for (int side = 0; v && side < SIDES; side++) {
         v->value[side] = weft_input(in->graph[side], onnx_name(in, port->name), dtype, port->ndim, shape);
-        if (failed(in, side, NULL)) return false;
+        if (onnx_failed(in, side, NULL)) return false;
         for (int i = 0; i < port->ndim; i++)
             if (shape[i] == WEFT_BATCH) in->batch[side] = weft_dim(v->value[side], i);
     }
     return v;
 }
 
-static bool define_initializers(importer *in, const onnx_graph *g) {
+bool onnx_initializers(importer *in, const onnx_graph *g) {
     for (int i = 0; i < g->n_initializers; i++) {
         if (constant_for(in, g->initializers[i].name)) continue;
         onnx_value *v = onnx_define(in, in->frame, g->initializers[i].name);
@@ -390,7 +381,7 @@ static bool define_initializers(importer *in, const onnx_graph *g) {
 static bool define_inputs(importer *in, const onnx_graph *g) {
     for (int i = 0; i < in->options->n_constants; i++)
         if (!define_constant(in, &in->options->constants[i])) return false;
-    if (!define_initializers(in, g)) return false;
+    if (!onnx_initializers(in, g)) return false;
     for (int i = 0; i < g->n_inputs; i++) /* older files list initializers among the inputs */
         if (!onnx_find(in->frame, g->inputs[i].name) && !define_input(in, &g->inputs[i])) return false;
     return true;
@@ -400,10 +391,13 @@ static bool define_outputs(importer *in, const onnx_graph *g) {
     for (int i = 0; i < g->n_outputs; i++) {
         const char *name = g->outputs[i].name;
         onnx_value *v = onnx_find(in->frame, name);
-        if (!v) return kit_fail(in->error, WEFT_FILE, "%.300s: nothing makes output '%.80s'", in->onnx->file.wire.path, name), false;
+        if (!v)
+            return kit_fail(in->error, WEFT_FILE, "%.300s: nothing makes output '%.80s'",
+                            in->onnx->file.wire.path, name),
+                   false;
         weft_value *value = onnx_value_in(in, v, 0);
         weft_output(value, onnx_name(in, name));
-        if (failed(in, 0, NULL)) return false;
+        if (onnx_failed(in, 0, NULL)) return false;
     }
     return true;
 }
@@ -411,15 +405,10 @@ static bool define_outputs(importer *in, const onnx_graph *g) {
 /* ---- a graph ---- */
 
 static bool import_graph(importer *in) {
-    const onnx_graph *g = &in->onnx->file.graph;
-    return define_inputs(in, g) && onnx_nodes(in, g) && define_outputs(in, g);
-}
-
-/* The batch of the shadow: another one than the model's, which is that of any value along WEFT_BATCH. */
-static bool shadow_batch(weft_model *shadow, weft_graph *graph) {
-    weft_value *probe = weft_constant(graph, WEFT_F32, WEFT_SHAPE(WEFT_BATCH), 0);
-    weft_model_set_batch(shadow, 2 * weft_dim(probe, 0));
-    return probe;
+    onnx_graph *g = &in->onnx->file.graph;
+    if (!in->onnx->is_fused) onnx_fuse(in, g);
+    in->onnx->is_fused = true;
+    return onnx_head_find(in) && define_inputs(in, g) && onnx_nodes(in, g) && define_outputs(in, g);
 }
 
 weft_graph *weft_onnx_graph(weft_onnx *onnx, weft_model *model, const char *name, weft_mode mode,
@@ -428,17 +417,20 @@ weft_graph *weft_onnx_graph(weft_onnx *onnx, weft_model *model, const char *name
     weft_error own;
     error = kit_error(error, &own);
     if (!options) options = &defaults;
-    if (weft_reserved_check(options->reserved, sizeof options->reserved, "weft_onnx_options", error)) return NULL;
+    if (weft_reserved_check(options->reserved, sizeof options->reserved, "weft_onnx_options", error))
+        return NULL;
     onnx_frame *frame = kit_take(&onnx->arena, 1, sizeof *frame);
     weft_model *shadow = weft_model_new_in("shadow", &onnx->arena.env);
-    importer in = {.onnx = onnx, .arena = &onnx->arena, .options = options, .frame = frame, .error = error, .scope = ""};
-    if (!frame || !shadow) kit_no_memory(error, name);
+    importer in = {
+        .onnx = onnx, .arena = &onnx->arena, .options = options, .frame = frame, .error = error, .scope = ""};
+    if (!frame || !shadow)
+        kit_no_memory(error, name);
     else {
         *frame = (onnx_frame){.n_opsets = onnx->file.n_opsets, .opsets = onnx->file.opsets};
+        weft_model_set_batch(shadow, 2 * weft_model_batch(model));
         in.graph[0] = weft_graph_new(model, name, mode);
-        shadow_batch(shadow, in.graph[0]);
         in.graph[1] = weft_graph_new(shadow, name, mode);
-        if (!failed(&in, 0, NULL)) import_graph(&in);
+        if (!onnx_failed(&in, 0, NULL)) import_graph(&in);
     }
     weft_model_free(shadow);
     onnx->last = error->status ? NULL : frame;

@@ -26,9 +26,9 @@ typedef struct onnx_known {
 typedef struct onnx_value {
     struct onnx_value *next; /* with the same hash */
     const char *name;
-    const onnx_tensor *initializer;  /* NULL: it has none */
-    const onnx_known *known[SIDES];  /* NULL: not known, or not read yet. One pointer twice: it is the same */
-    weft_value *value[SIDES];        /* in the graphs; NULL: not made yet */
+    const onnx_tensor *initializer; /* NULL: it has none */
+    const onnx_known *known[SIDES]; /* NULL: not known, or not read yet. One pointer twice: it is the same */
+    weft_value *value[SIDES];       /* in the graphs; NULL: not made yet */
 } onnx_value;
 
 /* The names of a graph, of a function or of a branch. */
@@ -54,8 +54,16 @@ struct weft_onnx {
     onnx_file file;
     int n_variables;
     onnx_variable *variables;
+    bool is_fused;    /* fuse.c has seen the graph */
     onnx_frame *last; /* of the graph that was built last */
 };
+
+/* The linear layer that options.head replaces. */
+typedef struct onnx_head {
+    const onnx_node *last;    /* makes its result; NULL: no layer is replaced */
+    const onnx_node *product; /* the node before it, which goes too; NULL: there is none */
+    const char *x, *weight;   /* names of its operands */
+} onnx_head;
 
 /* A graph that is being built. */
 typedef struct importer {
@@ -64,9 +72,10 @@ typedef struct importer {
     const weft_onnx_options *options;
     weft_graph *graph[SIDES];
     int64_t batch[SIDES];
-    onnx_frame *frame;      /* the present one */
-    int depth;              /* of functions and branches */
-    const char *scope;      /* of the node that is built: "encoder/layer1" */
+    onnx_frame *frame; /* the present one */
+    int depth;         /* of functions and branches */
+    onnx_head head;
+    const char *scope; /* of the node that is built: "encoder/layer1" */
     weft_error *error;
 } importer;
 
@@ -76,10 +85,11 @@ typedef struct onnx_call {
     const onnx_node *node;
     int64_t opset;
     int side;
-    onnx_value **operands;     /* NULL: left out */
-    weft_value **scratch;      /* known operands as constants of a graph that computes the node; NULL: there is none */
+    onnx_value **operands; /* NULL: left out */
+    /* A graph that computes the node from known operands, and these as constants; NULL: there is none. */
     weft_graph *scratch_graph;
-    weft_value **results;      /* what the row has built */
+    weft_value **scratch;
+    weft_value **results;                      /* what the row has built */
     uint64_t asked_operands, asked_attributes; /* bits: what the row has looked at */
 } onnx_call;
 
@@ -98,14 +108,15 @@ void onnx_pass_over(onnx_call *c, int i);
 
 /* What operand i is, where it is known on this side; else NULL, without an error. */
 const onnx_known *onnx_known_in(onnx_call *c, int i);
-/* The same as numbers, of any type; `*n` of them. NULL: an error stands, or it is left out (*n is 0). */
+/* The same as numbers, of any type; `*n` of them. NULL: an error stands, or it is left out (*n is 0). Numbers that
+ * depend on the batch are an error: they are for onnx_lengths(). */
 const double *onnx_numbers(onnx_call *c, int i, int *n);
 const int64_t *onnx_integers(onnx_call *c, int i, int *n);
 /* One number; `otherwise` where the operand is left out. */
 double onnx_number(onnx_call *c, int i, double otherwise);
 int64_t onnx_integer(onnx_call *c, int i, int64_t otherwise);
 /* Lengths of axes: a number that is the batch on both sides is WEFT_BATCH, another one that depends on the
- * batch ONNX_DEPENDS. */
+ * batch ONNX_DEPENDS. In a graph that computes a node all of them are numbers. */
 #define ONNX_DEPENDS (INT64_MIN + 1)
 const int64_t *onnx_lengths(onnx_call *c, int i, int *n);
 
@@ -143,22 +154,53 @@ void onnx_shape_of(onnx_call *c, int i, int64_t lengths[WEFT_MAX_NDIM]);
 
 /* ---- the rest of the importer ---- */
 
+/* Finds the layer that options.head names; false after an error. */
+bool onnx_head_find(importer *in);
+/* Builds the new layer, on each side. */
+bool onnx_head_build(importer *in);
+/* The path of an initializer as a parameter, which no other one has. */
+const char *onnx_path_for(importer *in, const onnx_tensor *t);
+/* Enters and leaves the scopes of a path. */
+void onnx_enter(importer *in, const char *path, int side);
+void onnx_leave(importer *in, const char *path, int side);
+/* Whether a model has recorded an error, which becomes the import's; `c` may be NULL. */
+bool onnx_failed(importer *in, int side, const onnx_call *c);
+
 /* The value that a name means here; NULL: no such value. */
 onnx_value *onnx_find(onnx_frame *frame, const char *name);
 onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name);
 /* A value as one of the graph on a side; NULL: an error stands. */
 weft_value *onnx_value_in(importer *in, onnx_value *v, int side);
+/* The same of a known value that differs between the sides; NULL: there is no such value. */
+weft_value *onnx_following(importer *in, const onnx_value *v, int side);
+/* Whether there is one, of what it is on the two sides. */
+bool onnx_follows(importer *in, const onnx_known *here, const onnx_known *there);
 /* What it is; NULL: not known, or an error stands. */
 const onnx_known *onnx_known_of(importer *in, onnx_value *v, int side);
 /* Whether it is trained: an initializer of floating point with more than one element. */
 bool onnx_is_parameter(const onnx_value *v);
 onnx_known *onnx_known_new(importer *in, const tensor *type);
+bool onnx_known_equal(const onnx_known *a, const onnx_known *b); /* false where one is NULL */
 
-/* Computes a node whose operands are known. */
+/* Computes a node whose operands are known. Where the shape of a result follows the batch, it stays unknown. */
 struct onnx_operator;
 bool onnx_fold(onnx_call *c, const struct onnx_operator *op, onnx_value **results);
 /* Builds the nodes of a graph in the present frame. */
 bool onnx_nodes(importer *in, const onnx_graph *graph);
+/* Replaces parts of a graph by nodes of the domain "weft" (fuse.c). */
+void onnx_fuse(importer *in, onnx_graph *graph);
+/* Defines its initializers there. */
+bool onnx_initializers(importer *in, const onnx_graph *graph);
+
+/* ---- graphs within a graph (bodies.c) ---- */
+
+enum { ONNX_DEEPEST = 32 };
+/* The file's function of a node's name; NULL: there is none. */
+const onnx_function *onnx_function_of(const onnx_file *file, const onnx_node *node);
+/* Builds the body of a function in the place of its call. */
+bool onnx_inline(onnx_call *c, const onnx_function *f);
+/* Builds the branch of an If whose condition is known. */
+bool onnx_if(onnx_call *c);
 
 /* A file's name as a name in Weft: '/', ':' and what names may not have become '_'. */
 const char *onnx_name(importer *in, const char *name);

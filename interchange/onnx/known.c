@@ -13,13 +13,19 @@ onnx_known *onnx_known_new(importer *in, const tensor *type) {
     return NULL;
 }
 
+bool onnx_known_equal(const onnx_known *a, const onnx_known *b) {
+    return a && b && a->type.dtype == b->type.dtype && a->type.ndim == b->type.ndim &&
+           !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
+           !memcmp(a->data, b->data, tensor_bytes(&a->type));
+}
+
 /* ---- initializers ---- */
 
 static const onnx_known *read_initializer(importer *in, const onnx_tensor *t) {
     weft_dtype dtype;
     if (!onnx_dtype(t->type, &dtype)) {
-        kit_fail(in->error, WEFT_TYPE, "%.300s: tensor '%.80s' is of %s, which Weft has not", in->onnx->file.wire.path,
-                 t->name, onnx_type_name(t->type));
+        kit_fail(in->error, WEFT_TYPE, "%.300s: tensor '%.80s' is of %s, which Weft has not",
+                 in->onnx->file.wire.path, t->name, onnx_type_name(t->type));
         return NULL;
     }
     tensor type = tensor_of(dtype, t->ndim, t->shape);
@@ -79,7 +85,8 @@ static bool take_operands(onnx_call *c, scratch *s) {
         const onnx_known *k = c->operands[i] ? onnx_known_of(c->in, c->operands[i], c->side) : NULL;
         if (!c->operands[i]) continue;
         if (!k) return false;
-        c->scratch[i] = weft_constant_tensor(c->scratch_graph, k->type.dtype, k->type.ndim, k->type.shape, k->data);
+        c->scratch[i] =
+            weft_constant_tensor(c->scratch_graph, k->type.dtype, k->type.ndim, k->type.shape, k->data);
     }
     return true;
 }
@@ -121,7 +128,7 @@ static bool compute(onnx_call *c, const onnx_operator *op, onnx_known **results)
     if (c->node->n_out > MOST) return onnx_refuse(c, "it has more than %d results", MOST);
     if (!s.model) return kit_no_memory(c->in->error, "constants"), false;
     if (take_operands(c, &s)) {
-        weft_value *first = op->build ? op->build(c) : op->unary ? op->unary(onnx_in(c, 0)) : op->binary(onnx_in(c, 0), onnx_in(c, 1));
+        weft_value *first = onnx_build_row(c, op);
         onnx_result(c, 0, first);
         int n = c->in->error->status ? -1 : take_results(c, results, fetches, names);
         if (n > 0 || (n == 0 && weft_model_error(s.model)->status)) run(&s, fetches, n, &error);
@@ -142,14 +149,28 @@ static bool depends_on_side(const onnx_call *c) {
     return false;
 }
 
+/* Whether each result whose shape differs between the sides follows the batch in a way that a graph has. If not,
+ * the node becomes one of the graph: as numbers it would have this batch only. */
+static bool all_follow(const onnx_call *c, onnx_known *const *here, onnx_known *const *there) {
+    for (int i = 0; i < c->node->n_out; i++) {
+        const onnx_known *a = here[i], *b = there[i];
+        bool is_one = !a || !b || (a->type.ndim == b->type.ndim && !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape));
+        if (!is_one && !onnx_follows(c->in, a, b)) return false;
+    }
+    return true;
+}
+
 bool onnx_fold(onnx_call *c, const onnx_operator *op, onnx_value **results) {
     enum { MOST = 64 };
     onnx_known *made[SIDES][MOST] = {{0}};
     bool is_one = !depends_on_side(c);
     for (c->side = 0; c->side < SIDES; c->side++) {
-        if (c->side && is_one) memcpy(made[1], made[0], sizeof made[0]);
-        else if (!compute(c, op, made[c->side])) return false;
+        if (c->side && is_one)
+            memcpy(made[1], made[0], sizeof made[0]);
+        else if (!compute(c, op, made[c->side]))
+            return false;
     }
+    if (!is_one && !all_follow(c, made[0], made[1])) return true;
     for (int i = 0; i < c->node->n_out; i++)
         for (int side = 0; results[i] && side < SIDES; side++) results[i]->known[side] = made[side][i];
     return true;

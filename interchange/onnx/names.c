@@ -23,7 +23,8 @@ onnx_value *onnx_find(onnx_frame *frame, const char *name) {
 
 onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name) {
     if (find_here(frame, name)) {
-        kit_fail(in->error, WEFT_FILE, "%.300s: two values are called '%.80s'", in->onnx->file.wire.path, name);
+        kit_fail(in->error, WEFT_FILE, "%.300s: two values are called '%.80s'", in->onnx->file.wire.path,
+                 name);
         return NULL;
     }
     onnx_value *v = kit_take(in->arena, 1, sizeof *v);
@@ -39,7 +40,8 @@ onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name) {
 /* ---- names in Weft: 1 to 200 letters, digits, '_', '-', '.' ---- */
 
 static bool is_plain(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
 }
 
 const char *onnx_name(importer *in, const char *name) {

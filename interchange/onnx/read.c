@@ -1,5 +1,5 @@
-/* read.c - an ONNX file as structs: file.h. Each function reads one message of onnx.proto, whose field numbers
- * stand in an enum before it. */
+/* read.c - an ONNX file as structs: file.h. Each function reads one message of onnx.proto, whose field
+ * numbers stand in an enum before it. */
 #include "interchange/onnx/file.h"
 
 /* A field that a message has, in the only way of writing it that the format knows. */
@@ -11,8 +11,8 @@ static const char *text_of(onnx_file *file, const wire_field *f) {
     return wire_text(&file->wire, file->arena, f->bytes);
 }
 
-/* One more element in the array that the pointer at `array` names; NULL: out of memory, or more than any model
- * has. */
+/* One more element in the array that the pointer at `array` names; NULL: out of memory, or more than any
+ * model has. */
 static void *one_more(onnx_file *file, void *array, int *n, size_t width) {
     enum { MOST = 1 << 24 };
     void *present;
@@ -85,7 +85,8 @@ static void read_external(onnx_file *file, wire_range message, onnx_tensor *t) {
     uint64_t *number = !strcmp(key, "offset") ? &t->offset : !strcmp(key, "length") ? &t->length : NULL;
     if (!strcmp(key, "location")) t->location = value;
     if (number && !read_number(value, number))
-        wire_broken(&file->wire, "tensor '%.80s': its %s in another file is '%.40s', not a number", t->name, key, value);
+        wire_broken(&file->wire, "tensor '%.80s': its %s in another file is '%.40s', not a number", t->name,
+                    key, value);
 }
 
 static void read_shape(onnx_file *file, onnx_tensor *t, int n, const int64_t *shape) {
@@ -96,7 +97,8 @@ static void read_shape(onnx_file *file, onnx_tensor *t, int n, const int64_t *sh
     t->ndim = n;
     for (int i = 0; i < n; i++) {
         t->shape[i] = shape[i];
-        if (shape[i] < 0) wire_broken(&file->wire, "tensor '%.80s': axis %d has length %jd", t->name, i, shape[i]);
+        if (shape[i] < 0)
+            wire_broken(&file->wire, "tensor '%.80s': axis %d has length %jd", t->name, i, shape[i]);
     }
 }
 
@@ -115,7 +117,8 @@ static void read_tensor(onnx_file *file, wire_range message, onnx_tensor *t) {
         if (f.number == TENSOR_SEGMENT) wire_broken(&file->wire, "tensor '%.80s' is in segments", t->name);
     }
     read_shape(file, t, n, shape);
-    if (t->is_external && !t->location) wire_broken(&file->wire, "tensor '%.80s' is in a file without a name", t->name);
+    if (t->is_external && !t->location)
+        wire_broken(&file->wire, "tensor '%.80s' is in a file without a name", t->name);
 }
 
 /* ---- AttributeProto ---- */
@@ -276,13 +279,15 @@ static void read_graph(onnx_file *file, wire_range message, onnx_graph *g) {
         onnx_port *port = NULL;
         if (is(&f, GRAPH_NAME, WIRE_BYTES)) g->name = text_of(file, &f);
         if (is(&f, GRAPH_NODE, WIRE_BYTES)) node = ONE_MORE(file, g->nodes, g->n_nodes);
-        if (is(&f, GRAPH_INITIALIZER, WIRE_BYTES)) tensor = ONE_MORE(file, g->initializers, g->n_initializers);
+        if (is(&f, GRAPH_INITIALIZER, WIRE_BYTES))
+            tensor = ONE_MORE(file, g->initializers, g->n_initializers);
         if (is(&f, GRAPH_INPUT, WIRE_BYTES)) port = ONE_MORE(file, g->inputs, g->n_inputs);
         if (is(&f, GRAPH_OUTPUT, WIRE_BYTES)) port = ONE_MORE(file, g->outputs, g->n_outputs);
         if (node) read_node(file, f.bytes, node, g->n_nodes - 1);
         if (tensor) read_tensor(file, f.bytes, tensor);
         if (port) read_port(file, f.bytes, port);
-        if (f.number == GRAPH_SPARSE_INITIALIZER) wire_broken(&file->wire, "a sparse tensor: only dense ones are read");
+        if (f.number == GRAPH_SPARSE_INITIALIZER)
+            wire_broken(&file->wire, "a sparse tensor: only dense ones are read");
     }
 }
 
@@ -362,7 +367,8 @@ static void read_model(onnx_file *file) {
         if (is(&f, MODEL_IR_VERSION, WIRE_VARINT)) file->ir_version = (int64_t)f.value;
         if (is(&f, MODEL_PRODUCER_NAME, WIRE_BYTES)) file->producer = text_of(file, &f);
         if (is(&f, MODEL_OPSET_IMPORT, WIRE_BYTES)) opset = ONE_MORE(file, file->opsets, file->n_opsets);
-        if (is(&f, MODEL_FUNCTIONS, WIRE_BYTES)) function = ONE_MORE(file, file->functions, file->n_functions);
+        if (is(&f, MODEL_FUNCTIONS, WIRE_BYTES))
+            function = ONE_MORE(file, file->functions, file->n_functions);
         if (opset) read_opset(file, f.bytes, opset);
         if (function) read_function(file, f.bytes, function);
         if (!is(&f, MODEL_GRAPH, WIRE_BYTES)) continue;
@@ -370,8 +376,10 @@ static void read_model(onnx_file *file) {
         has_graph = true;
         read_graph(file, f.bytes, &file->graph);
     }
-    if (!has_graph) wire_broken(&file->wire, "it has no graph: it is not an ONNX file");
-    else if (!file->n_opsets) wire_broken(&file->wire, "it names no opset");
+    if (!has_graph)
+        wire_broken(&file->wire, "it has no graph: it is not an ONNX file");
+    else if (!file->n_opsets)
+        wire_broken(&file->wire, "it names no opset");
 }
 
 weft_status onnx_file_open(onnx_file *file, const char *path, kit_arena *arena, weft_error *error) {

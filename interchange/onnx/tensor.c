@@ -8,15 +8,32 @@ static const struct {
     const char *name;
     int dtype; /* -1: Weft has none */
 } types[] = {
-    {ONNX_FLOAT, "float", WEFT_F32},       {ONNX_UINT8, "uint8", WEFT_U8},     {ONNX_INT8, "int8", WEFT_I8},
-    {ONNX_UINT16, "uint16", WEFT_U16},     {ONNX_INT16, "int16", -1},          {ONNX_INT32, "int32", WEFT_I32},
-    {ONNX_INT64, "int64", WEFT_I64},       {ONNX_STRING, "string", -1},        {ONNX_BOOL, "bool", WEFT_BOOL},
-    {ONNX_FLOAT16, "float16", WEFT_F16},   {ONNX_DOUBLE, "double", WEFT_F64},  {ONNX_UINT32, "uint32", WEFT_U32},
-    {ONNX_UINT64, "uint64", -1},           {14, "complex64", -1},              {15, "complex128", -1},
-    {ONNX_BFLOAT16, "bfloat16", WEFT_BF16}, {17, "float8e4m3fn", -1},          {18, "float8e4m3fnuz", -1},
-    {19, "float8e5m2", -1},                {20, "float8e5m2fnuz", -1},         {21, "uint4", -1},
-    {22, "int4", -1},                      {23, "float4e2m1", -1},             {24, "float8e8m0", -1},
-    {25, "uint2", -1},                     {26, "int2", -1},
+    {ONNX_FLOAT, "float", WEFT_F32},
+    {ONNX_UINT8, "uint8", WEFT_U8},
+    {ONNX_INT8, "int8", WEFT_I8},
+    {ONNX_UINT16, "uint16", WEFT_U16},
+    {ONNX_INT16, "int16", -1},
+    {ONNX_INT32, "int32", WEFT_I32},
+    {ONNX_INT64, "int64", WEFT_I64},
+    {ONNX_STRING, "string", -1},
+    {ONNX_BOOL, "bool", WEFT_BOOL},
+    {ONNX_FLOAT16, "float16", WEFT_F16},
+    {ONNX_DOUBLE, "double", WEFT_F64},
+    {ONNX_UINT32, "uint32", WEFT_U32},
+    {ONNX_UINT64, "uint64", -1},
+    {14, "complex64", -1},
+    {15, "complex128", -1},
+    {ONNX_BFLOAT16, "bfloat16", WEFT_BF16},
+    {17, "float8e4m3fn", -1},
+    {18, "float8e4m3fnuz", -1},
+    {19, "float8e5m2", -1},
+    {20, "float8e5m2fnuz", -1},
+    {21, "uint4", -1},
+    {22, "int4", -1},
+    {23, "float4e2m1", -1},
+    {24, "float8e8m0", -1},
+    {25, "uint2", -1},
+    {26, "int2", -1},
 };
 enum { N_TYPES = sizeof types / sizeof *types };
 
@@ -58,11 +75,16 @@ typedef struct typed {
 
 static typed field_of(int type) {
     switch (type) {
-    case ONNX_FLOAT: return (typed){FLOAT_DATA, WIRE_FIXED32};
-    case ONNX_DOUBLE: return (typed){DOUBLE_DATA, WIRE_FIXED64};
-    case ONNX_INT64: return (typed){INT64_DATA, WIRE_VARINT};
-    case ONNX_UINT32: return (typed){UINT64_DATA, WIRE_VARINT};
-    default: return (typed){INT32_DATA, WIRE_VARINT};
+    case ONNX_FLOAT:
+        return (typed){FLOAT_DATA, WIRE_FIXED32};
+    case ONNX_DOUBLE:
+        return (typed){DOUBLE_DATA, WIRE_FIXED64};
+    case ONNX_INT64:
+        return (typed){INT64_DATA, WIRE_VARINT};
+    case ONNX_UINT32:
+        return (typed){UINT64_DATA, WIRE_VARINT};
+    default:
+        return (typed){INT32_DATA, WIRE_VARINT};
     }
 }
 
@@ -72,7 +94,8 @@ static bool next_number(wire *w, wire_kind kind, uint64_t *number) {
 }
 
 /* Elements [first, first + n) of a tensor whose numbers stand in a typed field. */
-static void read_typed(onnx_file *file, const onnx_tensor *t, size_t width, size_t first, size_t n, uint8_t *into) {
+static void read_typed(onnx_file *file, const onnx_tensor *t, size_t width, size_t first, size_t n,
+                       uint8_t *into) {
     typed of = field_of(t->type);
     size_t place = 0, end = first + n;
     wire_field f;
@@ -114,13 +137,14 @@ static const char *beside(onnx_file *file, const char *location) {
     return path;
 }
 
-static weft_status read_external(onnx_file *file, const onnx_tensor *t, size_t begin, void *into, size_t bytes,
-                                 weft_error *error) {
+static weft_status read_external(onnx_file *file, const onnx_tensor *t, size_t begin, void *into,
+                                 size_t bytes, weft_error *error) {
     const weft_io *io = file->wire.io;
     void *handle;
     uint64_t length, whole = onnx_tensor_bytes(t);
     if (!is_inside(t->location))
-        return kit_fail(error, WEFT_FILE, "%.300s: tensor '%.80s' is in '%.200s', outside of the file's folder",
+        return kit_fail(error, WEFT_FILE,
+                        "%.300s: tensor '%.80s' is in '%.200s', outside of the file's folder",
                         file->wire.path, t->name, t->location);
     const char *path = beside(file, t->location);
     if (!path) return kit_no_memory(error, t->location);
@@ -128,8 +152,9 @@ static weft_status read_external(onnx_file *file, const onnx_tensor *t, size_t b
     if (code) return weft_error_io(error, path, "cannot be opened", code);
     weft_status status = WEFT_OK;
     if (t->offset > length || whole > length - t->offset || (t->length && t->length != whole))
-        status = kit_fail(error, WEFT_FILE, "%.300s: tensor '%.80s' of %ju bytes is said to be at %ju; the file has %ju",
-                          path, t->name, whole, t->offset, length);
+        status = kit_fail(error, WEFT_FILE,
+                          "%.300s: tensor '%.80s' of %ju bytes is said to be at %ju; the file has %ju", path,
+                          t->name, whole, t->offset, length);
     else if ((code = io->read(io->context, handle, t->offset + begin, into, bytes)))
         status = weft_error_io(error, path, "cannot be read", code);
     io->close(io->context, handle);
@@ -143,13 +168,14 @@ weft_status onnx_tensor_read(onnx_file *file, const onnx_tensor *t, size_t begin
     bool has_raw = t->raw.end > t->raw.begin;
     if (bytes == 0) return WEFT_OK;
     if (!onnx_dtype(t->type, &dtype))
-        return kit_fail(error, WEFT_TYPE, "%.300s: tensor '%.80s' is of %s, which Weft has not", file->wire.path, t->name,
-                        onnx_type_name(t->type));
+        return kit_fail(error, WEFT_TYPE, "%.300s: tensor '%.80s' is of %s, which Weft has not",
+                        file->wire.path, t->name, onnx_type_name(t->type));
     if (t->is_external) return read_external(file, t, begin, into, bytes, error);
     if (has_raw && t->raw.end - t->raw.begin != whole)
-        wire_broken(&file->wire, "tensor '%.80s' has %ju bytes; its shape says %zu", t->name, t->raw.end - t->raw.begin,
-                    whole);
-    else if (has_raw) wire_copy(&file->wire, t->raw.begin + begin, into, bytes);
+        wire_broken(&file->wire, "tensor '%.80s' has %ju bytes; its shape says %zu", t->name,
+                    t->raw.end - t->raw.begin, whole);
+    else if (has_raw)
+        wire_copy(&file->wire, t->raw.begin + begin, into, bytes);
     else {
         size_t width = weft_dtype_bytes(dtype);
         read_typed(file, t, width, begin / width, bytes / width, into);

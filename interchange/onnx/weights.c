@@ -1,5 +1,6 @@
 /* weights.c - the initial values of a file's parameters as safetensors (huggingface.co/docs/safetensors): the
- * length of a header in 8 bytes, the header in JSON, then the elements. They go from file to file in pieces. */
+ * length of a header in 8 bytes, the header in JSON, then the elements. They go from file to file in
+ * pieces. */
 #include "interchange/onnx/import.h"
 
 #include <jansson.h>
@@ -14,17 +15,21 @@ static char *dotted(kit_arena *a, const char *path) {
 }
 
 static const char *word_of(int type) {
-    return type == ONNX_DOUBLE ? "F64" : type == ONNX_FLOAT16 ? "F16" : type == ONNX_BFLOAT16 ? "BF16" : "F32";
+    return type == ONNX_DOUBLE     ? "F64"
+           : type == ONNX_FLOAT16  ? "F16"
+           : type == ONNX_BFLOAT16 ? "BF16"
+                                   : "F32";
 }
 
 static json_t *entry_of(const onnx_tensor *t, size_t begin, size_t end) {
     json_t *shape = json_array();
     for (int i = 0; i < t->ndim; i++) json_array_append_new(shape, json_integer(t->shape[i]));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", word_of(t->type), "shape", shape, "data_offsets", (json_int_t)begin,
-                     (json_int_t)end);
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", word_of(t->type), "shape", shape, "data_offsets",
+                     (json_int_t)begin, (json_int_t)end);
 }
 
-/* The header as text, with blanks at its end so that elements begin at a multiple of 8. NULL: out of memory. */
+/* The header as text, with blanks at its end so that elements begin at a multiple of 8. NULL: out of
+ * memory. */
 static char *header_of(weft_onnx *onnx, size_t *length) {
     json_t *all = json_object();
     size_t at = 0;
@@ -54,7 +59,7 @@ typedef struct output {
     const char *path; /* under which it is written, until it is whole */
 } output;
 
-static weft_status put(output *o, const void *from, size_t bytes, weft_error *error) {
+static weft_status write_bytes(output *o, const void *from, size_t bytes, weft_error *error) {
     int code = o->io->write(o->io->context, o->handle, from, bytes);
     return code ? weft_error_io(error, o->path, "cannot be written", code) : WEFT_OK;
 }
@@ -65,7 +70,7 @@ static weft_status put_elements(weft_onnx *onnx, const onnx_tensor *t, output *o
     for (size_t at = 0; at < whole; at += most) {
         size_t n = whole - at < most ? whole - at : most;
         weft_status status = onnx_tensor_read(&onnx->file, t, at, piece, n, error);
-        if (!status) status = put(o, piece, n, error);
+        if (!status) status = write_bytes(o, piece, n, error);
         if (status) return status;
     }
     return WEFT_OK;
@@ -78,8 +83,8 @@ static weft_status put_all(weft_onnx *onnx, output *o, weft_error *error) {
     uint8_t *piece = kit_take_raw(&onnx->arena, PIECE, 1);
     uint64_t first = length;
     if (!header || !piece) return kit_no_memory(error, o->path);
-    weft_status status = put(o, &first, sizeof first, error);
-    if (!status) status = put(o, header, length, error);
+    weft_status status = write_bytes(o, &first, sizeof first, error);
+    if (!status) status = write_bytes(o, header, length, error);
     for (int i = 0; !status && i < onnx->n_variables; i++)
         status = put_elements(onnx, onnx->variables[i].initializer, o, piece, PIECE, error);
     kit_drop(&onnx->arena, piece);
@@ -98,10 +103,12 @@ weft_status weft_onnx_weights(weft_onnx *onnx, const char *path, weft_error *err
     int code = o.io->open_write(o.io->context, beside, &o.handle);
     if (code) return weft_error_io(error, beside, "cannot be written", code);
     weft_status status = put_all(onnx, &o, error);
-    if (!status && (code = o.io->sync(o.io->context, o.handle))) status = weft_error_io(error, beside, "cannot be written", code);
+    if (!status && (code = o.io->sync(o.io->context, o.handle)))
+        status = weft_error_io(error, beside, "cannot be written", code);
     code = o.io->close(o.io->context, o.handle);
     if (!status && code) status = weft_error_io(error, beside, "cannot be written", code);
-    if (!status && (code = o.io->rename(o.io->context, beside, path))) status = weft_error_io(error, path, "cannot be written", code);
+    if (!status && (code = o.io->rename(o.io->context, beside, path)))
+        status = weft_error_io(error, path, "cannot be written", code);
     if (status) o.io->remove(o.io->context, beside);
     return status;
 }

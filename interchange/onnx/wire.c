@@ -88,7 +88,8 @@ bool wire_fixed(wire *w, size_t bytes, uint64_t *value) {
 static bool next_bytes(wire *w, wire_range *bytes) {
     uint64_t length;
     if (!wire_varint(w, &length)) return wire_broken(w->file, "a field at %ju has no length", w->at);
-    if (length > w->end - w->at) return wire_broken(w->file, "a field at %ju is longer than its message", w->at);
+    if (length > w->end - w->at)
+        return wire_broken(w->file, "a field at %ju is longer than its message", w->at);
     *bytes = (wire_range){w->at, w->at + length};
     w->at += length;
     return true;
@@ -98,22 +99,29 @@ bool wire_next(wire *w, wire_field *field) {
     uint64_t tag;
     *field = (wire_field){0};
     if (w->file->error.status || !wire_varint(w, &tag)) return false;
-    if (tag >> 3 == 0 || tag >> 3 > UINT32_MAX) return wire_broken(w->file, "byte %ju begins no field", w->at);
+    if (tag >> 3 == 0 || tag >> 3 > UINT32_MAX)
+        return wire_broken(w->file, "byte %ju begins no field", w->at);
     field->number = (uint32_t)(tag >> 3);
     field->kind = (wire_kind)(tag & 7);
     switch (field->kind) {
-    case WIRE_VARINT: return wire_varint(w, &field->value) || wire_broken(w->file, "byte %ju: no value", w->at);
-    case WIRE_FIXED64: return wire_fixed(w, 8, &field->value) || wire_broken(w->file, "byte %ju: no value", w->at);
-    case WIRE_FIXED32: return wire_fixed(w, 4, &field->value) || wire_broken(w->file, "byte %ju: no value", w->at);
-    case WIRE_BYTES: return next_bytes(w, &field->bytes);
+    case WIRE_VARINT:
+        return wire_varint(w, &field->value) || wire_broken(w->file, "byte %ju: no value", w->at);
+    case WIRE_FIXED64:
+        return wire_fixed(w, 8, &field->value) || wire_broken(w->file, "byte %ju: no value", w->at);
+    case WIRE_FIXED32:
+        return wire_fixed(w, 4, &field->value) || wire_broken(w->file, "byte %ju: no value", w->at);
+    case WIRE_BYTES:
+        return next_bytes(w, &field->bytes);
     }
-    return wire_broken(w->file, "byte %ju begins a field of kind %u, which is not known", w->at, (unsigned)(tag & 7));
+    return wire_broken(w->file, "byte %ju begins a field of kind %u, which is not known", w->at,
+                       (unsigned)(tag & 7));
 }
 
 const char *wire_text(wire_file *file, kit_arena *arena, wire_range text) {
     enum { LONGEST = 1 << 20 };
     size_t bytes = (size_t)(text.end - text.begin);
-    if (text.end - text.begin > LONGEST) return wire_broken(file, "a name at %ju has %zu bytes", text.begin, bytes), "";
+    if (text.end - text.begin > LONGEST)
+        return wire_broken(file, "a name at %ju has %zu bytes", text.begin, bytes), "";
     char *copy = kit_take(arena, bytes + 1, 1);
     if (!copy || !wire_copy(file, text.begin, copy, bytes)) return "";
     if (memchr(copy, 0, bytes)) return wire_broken(file, "the name at %ju has a byte of 0", text.begin), "";

@@ -3,7 +3,8 @@
  * memory, and messages within messages cost no stack. (protobuf-c unpacks a file whole: all weights are in
  * memory twice, and a hostile file chooses how deep it recurses.)
  *
- * https://protobuf.dev/programming-guides/encoding: a field is a varint, number << 3 | kind, and its value. */
+ * https://protobuf.dev/programming-guides/encoding: a field is a varint, number << 3 | kind, and its
+ * value. */
 #ifndef WEFT_INTERCHANGE_ONNX_WIRE_H
 #define WEFT_INTERCHANGE_ONNX_WIRE_H
 

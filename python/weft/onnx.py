@@ -31,7 +31,13 @@ class Onnx(Handle):
         made.n_constants, made.constants = _constants(constants or {}, keep)
         lib.weft_model_at(model.pointer, *place())
         pointer = make(lib.weft_onnx_graph, self.pointer, model.pointer, text(name), lib.WEFT_TRAIN if train else lib.WEFT_EVAL, made)
+        self._model = model
         return model._graph(pointer)
+
+    def value(self, name):
+        """The value that the file calls so, in the graph that was built last; None: it has become part of a constant."""
+        pointer = lib.weft_onnx_value(self.pointer, text(name))
+        return None if pointer == NULL else self._model._graph(lib.weft_value_graph(pointer))._value(pointer)
 
     def weights(self, path):
         """Writes the initial values of the parameters of all graphs built so far as safetensors."""

@@ -299,7 +299,7 @@ def check_texts(names):
 def check_clocks(names):
     """The clock of the day may jump: only event files, which tell when a line was written, may ask for it."""
     for name in names:
-        if layer_of(name) in ("graph", "ops", "dist", "runtime") and name.endswith(SOURCES) and name != "runtime/hooks/event_file.c":
+        if layer_of(name) in ("graph", "ops", "dist", "runtime", "interchange") and name.endswith(SOURCES) and name != "runtime/hooks/event_file.c":
             if "CLOCK_REALTIME" in (ROOT / name).read_text():
                 tell(name, "CLOCK_REALTIME may jump: CLOCK_MONOTONIC measures times")
 
@@ -336,7 +336,7 @@ def arguments_of(text, at):
 def check_order(names):
     """C leaves open in which order arguments are evaluated: of one call or list, only one may build nodes, or plans depend on the compiler."""
     headers = [n for n in names if re.fullmatch(r"include/weft/(ops|layers)\.h", n)]
-    ours = [n for n in names if layer_of(n) in ("graph", "ops", "dist", "runtime", "examples") and n.endswith(".c")]
+    ours = [n for n in names if layer_of(n) in ("graph", "ops", "dist", "runtime", "interchange", "examples") and n.endswith(".c")]
     texts = {n: re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), (ROOT / n).read_text(), flags=re.S) for n in headers + ours}
     common = {name for n in headers for name in BUILDER.findall(texts[n])} | {"node_value", "node_new", "op_value", "variable_value", "variable_in_graph", "sum_to"}
     for name in ours:

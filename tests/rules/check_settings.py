@@ -33,6 +33,9 @@ ROWS = {
 # Field by field elsewhere, or nothing that a caller sets.
 ELSEWHERE = {
     "weft_field": "a row of a table: test_fields.c",
+    "weft_onnx_axis": "of weft_onnx_options: test_onnx.c",
+    "weft_onnx_constant": "of weft_onnx_options: test_onnx.c",
+    "weft_onnx_options": "test_onnx.c, which needs a file for them",
     "weft_env": "hooks: test_faults.c, test_files.c",
     "weft_io": "hooks, all needed: tests/support has failing ones",
     "weft_norm_options": "the ERRORS of test_norm_loss.c",

@@ -13,7 +13,8 @@ weft_value *onnx_build_reshape(onnx_call *c) {
     onnx_shape_of(c, 0, own);
     for (int i = 0; i < n; i++) {
         bool is_copied = wanted[i] == 0 && !keeps_zero;
-        if (is_copied && i >= weft_ndim(x)) return onnx_refuse(c, "length %d is 0, and x has %d axes", i, weft_ndim(x));
+        if (is_copied && i >= weft_ndim(x))
+            return onnx_refuse(c, "length %d is 0, and x has %d axes", i, weft_ndim(x));
         shape[i] = is_copied ? own[i] : wanted[i];
     }
     return onnx_reshape(c, x, n, shape);
@@ -27,7 +28,8 @@ weft_value *onnx_build_flatten(onnx_call *c) {
     if (!x) return NULL;
     onnx_shape_of(c, 0, own);
     if (axis < 0) axis += weft_ndim(x);
-    if (axis < 0 || axis > weft_ndim(x)) return onnx_refuse(c, "axis %jd of a value with %d axes", axis, weft_ndim(x));
+    if (axis < 0 || axis > weft_ndim(x))
+        return onnx_refuse(c, "axis %jd of a value with %d axes", axis, weft_ndim(x));
     for (int i = 0; i < weft_ndim(x); i++) {
         int64_t *part = &shape[i >= axis];
         bool is_number = own[i] >= 0 && *part >= 0;

@@ -12,8 +12,10 @@ typedef struct onnx_window {
     int64_t before[ONNX_SPACE], after[ONNX_SPACE]; /* the padding */
 } onnx_window;
 
-/* Reads the attributes of a node over x[N, C, ...] with a kernel of these lengths (NULL: kernel_shape). */
+/* Reads the attributes of a node over x[N, C, ...], which is operand 0 or a cast of it, with a kernel of these lengths (NULL: kernel_shape). */
 bool onnx_window_of(onnx_call *c, weft_value *x, const int64_t *kernel, onnx_window *w);
 bool onnx_window_is_even(const onnx_window *w); /* equal padding on both sides of each axis */
+/* x, and its padding: where it differs between the sides it is put around x, and w then has none. */
+weft_value *onnx_window_pad(weft_value *x, onnx_window *w, double value);
 
 #endif

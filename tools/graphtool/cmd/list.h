@@ -1,5 +1,6 @@
 /* list.h - the subcommands, in the order of --help: command_NAME of cmd/NAME.c. */
 X(info)
+X(import)
 X(dot)
 X(plan)
 X(ops)

@@ -27,7 +27,7 @@ typedef struct options {
     weft_compile_options compile;
     const char *graph, *flow, *output, *format, *view, *log, *weights, *port, *grid, *launcher;
     const char *way, *estimate, *val_every, *work_dir, *config, *csv, *tensorboard, *curves, *samples, *best,
-        *early_stop, *checkpoint_dir, *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step;
+        *early_stop, *loss, *minimize, *trainable, *head, *batch_norm, *checkpoint_dir, *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step;
     const char *word;                    /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */
@@ -36,7 +36,7 @@ typedef struct options {
     int64_t depth, max_nodes, epochs, steps, log_every, warmup, keep, ranks, scale;
     uint64_t seed;
     double lr, timeout, grace;
-    text_list data, val_data, set, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric,
+    text_list data, val_data, set, axis, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric,
         picture;
     weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, keep_going, profile, training, check, no_capture, bytes;

@@ -1,0 +1,34 @@
+/* losses.c - losses by classes. */
+#include "interchange/onnx/families.h"
+
+/* The attributes and the weight of each class, operand 2. */
+static bool loss_of(onnx_call *c, weft_loss *loss, int64_t *ignored) {
+    const char *reduction = onnx_word(c, "reduction", "mean");
+    const onnx_attribute *given = onnx_attribute_of(c, "ignore_index");
+    *ignored = onnx_int(c, "ignore_index", 0);
+    *loss = (weft_loss){.weight = onnx_in(c, 2), .ignore_index = given ? ignored : NULL};
+    if (!strcmp(reduction, "mean")) loss->reduction = WEFT_LOSS_MEAN;
+    else if (!strcmp(reduction, "sum")) loss->reduction = WEFT_LOSS_SUM;
+    else if (!strcmp(reduction, "none")) loss->reduction = WEFT_LOSS_NONE;
+    else return onnx_refuse(c, "reduction is '%.40s'", reduction);
+    return true;
+}
+
+weft_value *onnx_build_nll(onnx_call *c) {
+    weft_value *x = onnx_in(c, 0), *target = onnx_in(c, 1);
+    weft_loss loss;
+    int64_t ignored;
+    return loss_of(c, &loss, &ignored) ? weft_nll(x, target, &loss) : NULL;
+}
+
+/* Result 1 is the logarithm of the softmax, from which the loss is computed where it is wanted. */
+weft_value *onnx_build_cross_entropy(onnx_call *c) {
+    weft_value *x = onnx_in(c, 0), *target = onnx_in(c, 1);
+    weft_loss loss;
+    int64_t ignored;
+    if (!loss_of(c, &loss, &ignored)) return NULL;
+    if (!onnx_wants(c, 1)) return weft_cross_entropy(x, target, &loss);
+    weft_value *logs = weft_log_softmax(x, 1);
+    onnx_result(c, 1, logs);
+    return weft_nll(logs, target, &loss);
+}
