@@ -127,14 +127,20 @@ def pads(d):
     if mode == "constant":
         args.append(d.const(1.5, np.float32))
     d.node("Pad", args, mode=mode)
-    d.expected = lambda feeds: [padded(feeds["x"], before, after, mode)]
+    d.expected = lambda feeds: [padded(feeds["x"], before, after, mode, **({"constant_values": 1.5} if mode == "constant" else {}))]
 
 
-def padded(x, before, after, mode):
+def padded(x, before, after, mode, **options):
     """Negative numbers cut first."""
     x = x[tuple(slice(max(-b, 0), n + min(a, 0)) for b, a, n in zip(before, after, x.shape))]
     kept = [(max(b, 0), max(a, 0)) for b, a in zip(before, after)]
-    return np.pad(x, kept, mode=mode, **({"constant_values": 1.5} if mode == "constant" else {}))
+    return np.pad(x, kept, mode=mode, **options)
+
+
+def pads_with_value(d):
+    x, value = d.x("N", 3, 4), d.x(1, name="value")
+    d.node("Pad", [x, d.const(d.pick([0, 1, 2, 0, 0, 3], [1, 0, 0, 0, 0, 0], [0, 0, -1, 2, 1, 0])), d.node("Squeeze", [value])])
+    d.expected = lambda feeds: [padded(feeds["x"], d.constants["c0"][:3], d.constants["c0"][3:], "constant", constant_values=feeds["value"][0])]
 
 
 def splits(d):
@@ -266,7 +272,7 @@ def shapes(d):
     d.node("Reshape", [y, d.node("Concat", [d.const([-1]), last], axis=0)])
 
 
-KINDS = [slices, slice_of_batch, squeezes, expands, tiles, pads, splits, depths, reverses, crops, col2ims, gathers, gather_elements, gather_nds, scatter_elements,
+KINDS = [slices, slice_of_batch, squeezes, expands, tiles, pads, pads_with_value, splits, depths, reverses, crops, col2ims, gathers, gather_elements, gather_nds, scatter_elements,
          scatter_nds, one_hots, top_ks, compresses, resizes, grid_samples, rois, shapes]
 
 
