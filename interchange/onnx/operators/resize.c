@@ -281,7 +281,7 @@ static bool is_weft(const resize *r, const change *a) {
 static weft_value *by_weft(const resize *r, const change *changes, weft_value *x) {
     static const weft_interpolation_mode modes[] = {WEFT_INTERPOLATE_NEAREST, WEFT_INTERPOLATE_BILINEAR,
                                                     WEFT_INTERPOLATE_BICUBIC};
-    weft_interpolation o = {.mode = modes[r->method], .align_corners = r->mapping == CORNERS};
+    weft_interpolation o = {.mode = modes[r->method], .align_corners = r->mapping == CORNERS && r->method != NEAREST};
     int ndim = weft_ndim(x);
     if (ndim < 3 || ndim > 5 || changes[0].is_changed || changes[1].is_changed || r->antialias ||
         r->excludes_outside)
