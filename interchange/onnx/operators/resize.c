@@ -131,6 +131,8 @@ static bool crop(onnx_call *c, int n, const int *axes, change *changes) {
     if (!roi || count != 2 * n) return onnx_refuse(c, "a roi of %d numbers for %d axes", count, n);
     for (int i = 0; i < n; i++) {
         change *a = &changes[axes[i]];
+        if (!(fabs(roi[i]) < 1e6 && fabs(roi[n + i]) < 1e6))
+            return onnx_refuse(c, "a roi from %g to %g", roi[i], roi[n + i]);
         a->begin = roi[i];
         a->end = roi[n + i];
         a->is_changed = roi[i] != 0 || roi[n + i] != 1;
@@ -214,10 +216,19 @@ static double weight(const resize *r, double d) {
                    : 0;
 }
 
+/* How much closer elements are than in x, where a smaller result is a mean of all that it covers. */
+static double stretch_of(const resize *r, const change *a) {
+    return r->antialias && a->scale < 1 ? a->scale : 1;
+}
+
+/* How far away elements count. */
+static double reach_of(const resize *r, const change *a) {
+    return (r->method == LINEAR ? 1 : 2) / stretch_of(r, a);
+}
+
 /* Row i of the weights: elements outside of x are those at its border, or do not count. */
 static void weights_of(const resize *r, const change *a, double x, float *row) {
-    double stretch = r->antialias && a->scale < 1 ? a->scale : 1,
-           reach = (r->method == LINEAR ? 1 : 2) / stretch, sum = 0;
+    double stretch = stretch_of(r, a), reach = reach_of(r, a), sum = 0;
     bool is_divided = r->antialias || r->excludes_outside;
     double begin = ceil(x - reach), end = floor(x + reach);
     for (int pass = is_divided ? 0 : 1; pass < 2; pass++)
@@ -243,7 +254,7 @@ static weft_value *by_places(onnx_call *c, const resize *r, const change *a, wef
 /* x as f32 or f64 times the weights along an axis. */
 static weft_value *by_weights(onnx_call *c, const resize *r, const change *a, weft_value *x, int axis) {
     int64_t shape[] = {a->to, a->from};
-    bool fits = a->from > 0 && a->to < (INT32_MAX / 4) / a->from;
+    bool fits = a->from > 0 && a->to < (INT32_MAX / 4) / a->from && (double)a->to * reach_of(r, a) < 0x1p28;
     float *rows = fits ? kit_take(c->in->arena, (size_t)(a->to * a->from), sizeof *rows) : NULL;
     if (!rows) return onnx_refuse(c, "a matrix of %jd x %jd weights", a->to, a->from);
     for (int64_t i = 0; i < a->to; i++) weights_of(r, a, place_of(r, a, i), rows + i * a->from);
@@ -281,7 +292,8 @@ static bool is_weft(const resize *r, const change *a) {
 static weft_value *by_weft(const resize *r, const change *changes, weft_value *x) {
     static const weft_interpolation_mode modes[] = {WEFT_INTERPOLATE_NEAREST, WEFT_INTERPOLATE_BILINEAR,
                                                     WEFT_INTERPOLATE_BICUBIC};
-    weft_interpolation o = {.mode = modes[r->method], .align_corners = r->mapping == CORNERS && r->method != NEAREST};
+    weft_interpolation o = {.mode = modes[r->method],
+                            .align_corners = r->mapping == CORNERS && r->method != NEAREST};
     int ndim = weft_ndim(x);
     if (ndim < 3 || ndim > 5 || changes[0].is_changed || changes[1].is_changed || r->antialias ||
         r->excludes_outside)
