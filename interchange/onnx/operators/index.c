@@ -1,19 +1,11 @@
-/* index.c - elements by their places: gathers, scatters, the largest ones, one-hot. Places below 0 count from the end; Weft's
- * gathers and scatters fail the run for them, so they become places from the front here. */
+/* index.c - elements by their places: gathers, scatters, the largest ones, one-hot. Places below 0 count
+ * from the end; Weft's gathers and scatters fail the run for them, so they become places from the front
+ * here. */
 #include "interchange/onnx/families.h"
 
 #include <math.h>
 
 /* ---- places ---- */
-
-static bool has_negative(onnx_call *c, int i) {
-    int n;
-    if (!onnx_known_in(c, i)) return true;
-    const int64_t *numbers = onnx_side_integers(c, i, &n);
-    for (int j = 0; numbers && j < n; j++)
-        if (numbers[j] < 0) return true;
-    return false;
-}
 
 static weft_value *number(onnx_call *c, int64_t n) {
     return weft_constant(onnx_graph_of(c), WEFT_I64, 0, NULL, (double)n);
@@ -25,13 +17,34 @@ static weft_value *from_front(onnx_call *c, weft_value *ids, int64_t n) {
     return weft_where(weft_less(ids, number(c, 0)), weft_add(ids, number(c, n)), ids);
 }
 
-/* Operand i as places in an axis of x, operand 0. Of an axis that depends on the batch places below 0 fail the run. */
-static weft_value *places(onnx_call *c, int i, int axis) {
+/* Known places from the front of an axis of n elements: themselves where none is below 0, else a constant, unless
+ * they follow the batch. */
+static weft_value *known_from_front(onnx_call *c, int i, int64_t n) {
+    int count;
+    bool is_negative = false;
+    const onnx_known *k = onnx_known_in(c, i);
+    const int64_t *numbers = onnx_side_integers(c, i, &count);
+    bool follows = c->operands[i]->known[0] != c->operands[i]->known[1];
+    int64_t *ids = numbers ? kit_take(c->in->arena, (size_t)count + 1, sizeof *ids) : NULL;
+    if (!ids) return NULL;
+    for (int j = 0; j < count; j++) {
+        ids[j] = numbers[j] < 0 ? numbers[j] + n : numbers[j];
+        is_negative |= numbers[j] < 0;
+    }
+    if (!is_negative) return onnx_in(c, i);
+    if (follows) return from_front(c, onnx_in(c, i), n);
+    return weft_constant_tensor(onnx_graph_of(c), WEFT_I64, k->type.ndim, k->type.shape, ids);
+}
+
+/* Operand i as places in an axis of x, operand 0. Of an axis that depends on the batch places below 0
+ * fail the run. */
+static weft_value *places_in(onnx_call *c, int i, int axis) {
     int64_t own[WEFT_MAX_NDIM];
     weft_value *ids = onnx_in(c, i);
     if (!ids || !onnx_in(c, 0)) return NULL;
     onnx_shape_of(c, 0, own);
-    return own[axis] < 0 || !has_negative(c, i) ? ids : from_front(c, ids, own[axis]);
+    if (own[axis] < 0) return ids;
+    return onnx_known_in(c, i) ? known_from_front(c, i, own[axis]) : from_front(c, ids, own[axis]);
 }
 
 static bool operands_with_axis(onnx_call *c, int64_t otherwise, int *axis) {
@@ -42,14 +55,22 @@ static bool operands_with_axis(onnx_call *c, int64_t otherwise, int *axis) {
 
 /* ---- gathers ---- */
 
-/* Rows of a parameter by places of any shape are an embedding. */
+/* Rows of a parameter by places of any shape are an embedding, one known place is a slice. */
 weft_value *onnx_build_gather(onnx_call *c) {
+    int64_t own[WEFT_MAX_NDIM];
     weft_value *indices[WEFT_MAX_NDIM] = {0}, *x = onnx_in(c, 0), *ids = onnx_in(c, 1);
     int axis;
     if (!operands_with_axis(c, 0, &axis)) return NULL;
-    bool is_table = !c->scratch_graph && onnx_is_parameter(c->operands[0]) && weft_ndim(x) == 2 && axis == 0;
-    if (is_table) return weft_embedding_op(x, places(c, 1, 0));
-    if (weft_ndim(ids) == 1 && !has_negative(c, 1)) return weft_index_select(x, axis, ids);
+    onnx_shape_of(c, 0, own);
+    bool is_table = !c->scratch_graph && onnx_is_parameter(c->operands[0]) && weft_ndim(x) == 2 && axis == 0,
+         is_known = onnx_known_in(c, 1);
+    if (is_known && weft_ndim(ids) == 0) {
+        int64_t place = onnx_integer(c, 1, 0);
+        return weft_squeeze(weft_slice(x, axis, place, place == -1 ? INT64_MAX : place + 1), axis);
+    }
+    if (is_table) return weft_embedding_op(x, places_in(c, 1, 0));
+    if (is_known && weft_ndim(ids) == 1 && own[axis] >= 0)
+        return weft_index_select(x, axis, places_in(c, 1, axis));
     indices[axis] = ids;
     return weft_index(x, axis + 1, indices);
 }
@@ -57,7 +78,7 @@ weft_value *onnx_build_gather(onnx_call *c) {
 weft_value *onnx_build_gather_elements(onnx_call *c) {
     int axis;
     if (!operands_with_axis(c, 0, &axis)) return NULL;
-    return weft_gather(onnx_in(c, 0), axis, places(c, 1, axis));
+    return weft_gather(onnx_in(c, 0), axis, places_in(c, 1, axis));
 }
 
 /* The parts of ids[..., m]: ids for m axes. */
@@ -81,7 +102,8 @@ weft_value *onnx_build_gather_nd(onnx_call *c) {
     weft_value *indices[2 * WEFT_MAX_NDIM] = {0}, *x = onnx_in(c, 0), *ids = onnx_in(c, 1);
     int64_t own[WEFT_MAX_NDIM], batch = onnx_int(c, "batch_dims", 0);
     if (!x || !ids) return NULL;
-    if (batch < 0 || batch >= weft_ndim(x) || batch >= weft_ndim(ids)) return onnx_refuse(c, "batch_dims is %jd", batch);
+    if (batch < 0 || batch >= weft_ndim(x) || batch >= weft_ndim(ids))
+        return onnx_refuse(c, "batch_dims is %jd", batch);
     onnx_shape_of(c, 0, own);
     for (int i = 0; i < batch; i++) {
         if (own[i] == ONNX_DEPENDS) return onnx_refuse(c, "the length of axis %d depends on the batch", i);
@@ -97,11 +119,16 @@ weft_value *onnx_build_gather_nd(onnx_call *c) {
 static bool reduction_of(onnx_call *c, bool *is_plain, weft_scatter_reduction *reduction) {
     const char *name = onnx_word(c, "reduction", "none");
     *is_plain = !strcmp(name, "none");
-    if (!strcmp(name, "add")) *reduction = WEFT_SCATTER_SUM;
-    else if (!strcmp(name, "mul")) *reduction = WEFT_SCATTER_PROD;
-    else if (!strcmp(name, "max")) *reduction = WEFT_SCATTER_AMAX;
-    else if (!strcmp(name, "min")) *reduction = WEFT_SCATTER_AMIN;
-    else if (!*is_plain) return onnx_refuse(c, "reduction is '%.40s'", name);
+    if (!strcmp(name, "add"))
+        *reduction = WEFT_SCATTER_SUM;
+    else if (!strcmp(name, "mul"))
+        *reduction = WEFT_SCATTER_PROD;
+    else if (!strcmp(name, "max"))
+        *reduction = WEFT_SCATTER_AMAX;
+    else if (!strcmp(name, "min"))
+        *reduction = WEFT_SCATTER_AMIN;
+    else if (!*is_plain)
+        return onnx_refuse(c, "reduction is '%.40s'", name);
     return true;
 }
 
@@ -111,13 +138,13 @@ weft_value *onnx_build_scatter_elements(onnx_call *c) {
     int axis;
     weft_value *src = onnx_in(c, 2);
     if (!src || !operands_with_axis(c, 0, &axis) || !reduction_of(c, &is_plain, &reduction)) return NULL;
-    weft_value *x = onnx_in(c, 0), *ids = places(c, 1, axis);
+    weft_value *x = onnx_in(c, 0), *ids = places_in(c, 1, axis);
     if (is_plain) return weft_scatter(x, axis, ids, src);
     return weft_scatter_reduce(x, axis, ids, src, reduction, true);
 }
 
 /* Places for n axes of x as places of one axis that is all of them. */
-static weft_value *joined(onnx_call *c, const int64_t *own, int n, weft_value *const *parts) {
+static weft_value *as_one_axis(onnx_call *c, const int64_t *own, int n, weft_value *const *parts) {
     weft_value *ids = NULL;
     for (int i = 0; i < n; i++) {
         weft_value *part = from_front(c, parts[i], own[i]);
@@ -126,23 +153,27 @@ static weft_value *joined(onnx_call *c, const int64_t *own, int n, weft_value *c
     return ids;
 }
 
-/* By mul, max and min: the axes that the indices name are one, and what they name parts of x one after the other. */
-static weft_value *scatter_joined(onnx_call *c, weft_value *x, int n, weft_value *const *parts, weft_value *src,
-                                  weft_scatter_reduction reduction) {
+/* By mul, max and min: the axes that the indices name are one, and what they name parts of x one after
+ * the other. */
+static weft_value *scatter_joined(onnx_call *c, weft_value *x, int n, weft_value *const *parts,
+                                  weft_value *src, weft_scatter_reduction reduction) {
     int64_t own[WEFT_MAX_NDIM], flat[WEFT_MAX_NDIM], rows[WEFT_MAX_NDIM], updates[WEFT_MAX_NDIM];
     int ndim = weft_ndim(x), whole = ndim - n, ids_ndim = weft_ndim(parts[0]);
     onnx_shape_of(c, 0, own);
     onnx_shape_of(c, 2, updates);
     flat[0] = rows[0] = 1;
     for (int i = 0; i < n; i++) {
-        if (own[i] < 0) return onnx_refuse(c, "the length of axis %d, which it names, depends on the batch", i);
+        if (own[i] < 0)
+            return onnx_refuse(c, "the length of axis %d, which it names, depends on the batch", i);
         flat[0] *= own[i];
     }
     for (int i = 0; i < ids_ndim; i++)
-        rows[0] = updates[i] < 0 || rows[0] < 0 ? (rows[0] == 1 ? updates[i] : ONNX_DEPENDS) : rows[0] * updates[i];
+        rows[0] =
+            updates[i] < 0 || rows[0] < 0 ? (rows[0] == 1 ? updates[i] : ONNX_DEPENDS) : rows[0] * updates[i];
     for (int i = 0; i < whole; i++) flat[1 + i] = rows[1 + i] = own[n + i];
-    weft_value *ids = onnx_reshape(c, joined(c, own, n, parts), 1, rows);
-    weft_value *y = weft_index_reduce(onnx_reshape(c, x, 1 + whole, flat), 0, ids, onnx_reshape(c, src, 1 + whole, rows), reduction, true);
+    weft_value *ids = onnx_reshape(c, as_one_axis(c, own, n, parts), 1, rows);
+    weft_value *y = weft_index_reduce(onnx_reshape(c, x, 1 + whole, flat), 0, ids,
+                                      onnx_reshape(c, src, 1 + whole, rows), reduction, true);
     return onnx_reshape(c, y, ndim, own);
 }
 
@@ -167,10 +198,12 @@ weft_value *onnx_build_tensor_scatter(onnx_call *c) {
     if (!operands_with_axis(c, -2, &axis)) return NULL;
     if (!is_circular && strcmp(mode, "linear")) return onnx_refuse(c, "mode is '%.40s'", mode);
     if (axis == 0) return onnx_refuse(c, "axis 0 is that of the sequences");
-    if (weft_ndim(update) != weft_ndim(x)) return onnx_refuse(c, "update has %d axes, the cache %d", weft_ndim(update), weft_ndim(x));
+    if (weft_ndim(update) != weft_ndim(x))
+        return onnx_refuse(c, "update has %d axes, the cache %d", weft_ndim(update), weft_ndim(x));
     onnx_shape_of(c, 1, shape);
     onnx_shape_of(c, 0, own);
-    if (shape[axis] < 0 || own[axis] < 0) return onnx_refuse(c, "the length of axis %d depends on the batch", axis);
+    if (shape[axis] < 0 || own[axis] < 0)
+        return onnx_refuse(c, "the length of axis %d depends on the batch", axis);
     weft_value *ids = own_places(c, axis, shape[axis], weft_ndim(x));
     if (first) {
         int64_t each[WEFT_MAX_NDIM];
@@ -195,11 +228,13 @@ weft_value *onnx_build_one_hot(onnx_call *c) {
     int ndim = weft_ndim(ids) + 1;
     if (depth < 1) return onnx_refuse(c, "depth is %jd", depth);
     if (!onnx_axis_of(c, onnx_int(c, "axis", -1), ndim, &axis)) return NULL;
-    if (weft_ndim(values) != 1 || weft_dim(values, 0) != 2) return onnx_refuse(c, "values are not two numbers");
+    if (weft_ndim(values) != 1 || weft_dim(values, 0) != 2)
+        return onnx_refuse(c, "values are not two numbers");
     weft_value *hot = weft_cast(weft_one_hot(from_front(c, ids, depth), depth, WEFT_I64), WEFT_BOOL);
     for (int i = 0; i < ndim; i++) order[i] = i == axis ? ndim - 1 : at++;
     if (axis != ndim - 1) hot = weft_permute(hot, order);
-    weft_value *off = weft_squeeze(weft_slice(values, 0, 0, 1), 0), *on = weft_squeeze(weft_slice(values, 0, 1, 2), 0);
+    weft_value *off = weft_squeeze(weft_slice(values, 0, 0, 1), 0),
+               *on = weft_squeeze(weft_slice(values, 0, 1, 2), 0);
     return weft_where(hot, on, off);
 }
 
@@ -210,7 +245,8 @@ weft_value *onnx_build_top_k(onnx_call *c) {
     int64_t k = onnx_has(c, 1) ? onnx_integer(c, 1, 0) : onnx_int(c, "k", 0);
     bool is_largest = onnx_int(c, "largest", 1);
     onnx_int(c, "sorted", 1);
-    if (!x || c->in->error->status || !onnx_axis_of(c, onnx_int(c, "axis", -1), weft_ndim(x), &axis)) return NULL;
+    if (!x || c->in->error->status || !onnx_axis_of(c, onnx_int(c, "axis", -1), weft_ndim(x), &axis))
+        return NULL;
     x = weft_topk(x, k, axis, is_largest, &ids);
     onnx_result(c, 1, ids);
     return x;
@@ -233,7 +269,6 @@ weft_value *onnx_build_compress(onnx_call *c) {
     if (!x || !condition || !ids) return NULL;
     if (has_axis && !onnx_axis_of(c, onnx_int(c, "axis", 0), weft_ndim(x), &axis)) return NULL;
     if (!has_axis) x = weft_reshape(x, 1, whole);
-    if (n > weft_dim(x, axis)) n = (int)weft_dim(x, axis);
     for (int i = 0; i < n; i++)
         if (condition[i]) ids[count++] = i;
     return weft_index_select(x, axis, known_ids(c, 1, &count, ids));
@@ -262,17 +297,18 @@ weft_value *onnx_build_non_zero(onnx_call *c) {
     return known_ids(c, 2, shape, ids);
 }
 
-/* Parts of x along an axis, or its elements, to compare: part i begins at numbers + i * inner, and has `outer` runs of `inner`
- * numbers that are `stride` from each other. */
+/* Parts of x along an axis, or its elements, to compare: part i begins at numbers + i * inner, and has
+ * `outer` runs of `inner` numbers that are `stride` from each other. */
 typedef struct parts {
     const double *numbers;
     int64_t n, outer, inner, stride;
 } parts;
 
-static int compare(const parts *p, int64_t a, int64_t b) {
+static int compare_parts(const parts *p, int64_t a, int64_t b) {
     for (int64_t o = 0; o < p->outer; o++)
         for (int64_t i = 0; i < p->inner; i++) {
-            double x = p->numbers[o * p->stride + a * p->inner + i], y = p->numbers[o * p->stride + b * p->inner + i];
+            double x = p->numbers[o * p->stride + a * p->inner + i],
+                   y = p->numbers[o * p->stride + b * p->inner + i];
             if (x != y) return x < y ? -1 : 1;
         }
     return 0;
@@ -284,13 +320,15 @@ static int64_t place_among(const parts *p, const int64_t *found, int64_t n, int6
     *is_there = false;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        int order = compare(p, found[middle], part);
+        int order = compare_parts(p, found[middle], part);
         if (order == 0) {
             *is_there = true;
             return middle;
         }
-        if (order < 0) low = middle + 1;
-        else high = middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }
@@ -298,8 +336,10 @@ static int64_t place_among(const parts *p, const int64_t *found, int64_t n, int6
 /* In rising order, or in the order of the first places. */
 static weft_value *unique(onnx_call *c, weft_value *x, int axis, const parts *p, bool is_sorted) {
     size_t room = (size_t)p->n + 1;
-    int64_t *found = kit_take(c->in->arena, room, sizeof *found), *rank = kit_take(c->in->arena, room, sizeof *rank);
-    int64_t *first = kit_take(c->in->arena, room, sizeof *first), *counts = kit_take(c->in->arena, room, sizeof *counts);
+    int64_t *found = kit_take(c->in->arena, room, sizeof *found),
+            *rank = kit_take(c->in->arena, room, sizeof *rank);
+    int64_t *first = kit_take(c->in->arena, room, sizeof *first),
+            *counts = kit_take(c->in->arena, room, sizeof *counts);
     int64_t *inverse = kit_take(c->in->arena, room, sizeof *inverse), n = 0;
     bool is_there;
     if (!found || !rank || !first || !counts || !inverse) return kit_no_memory(c->in->error, "Unique"), NULL;
@@ -338,7 +378,8 @@ weft_value *onnx_build_unique(onnx_call *c) {
     if (has_axis && !onnx_axis_of(c, onnx_int(c, "axis", 0), weft_ndim(x), &axis)) return NULL;
     for (int i = 0; i < n; i++) {
         if (numbers[i] != numbers[i]) return onnx_refuse(c, "x has NaN, of which none equals another");
-        if (weft_value_dtype(x) == WEFT_I64 && fabs(numbers[i]) > 0x1p53) return onnx_refuse(c, "x has numbers above 2^53");
+        if (weft_value_dtype(x) == WEFT_I64 && fabs(numbers[i]) > 0x1p53)
+            return onnx_refuse(c, "x has numbers above 2^53");
     }
     if (!has_axis) x = weft_reshape(x, 1, whole);
     parts p = {.numbers = numbers, .n = weft_dim(x, axis), .outer = 1, .inner = 1};

@@ -11,9 +11,11 @@ static int64_t source(const char *mode, int64_t at, int64_t n) {
 }
 
 /* Elements by their places, which are known here. */
-static weft_value *padded_by_places(onnx_call *c, weft_value *x, int axis, const char *mode, int64_t before, int64_t after) {
+static weft_value *padded_by_places(onnx_call *c, weft_value *x, int axis, const char *mode, int64_t before,
+                                    int64_t after) {
     int64_t n = weft_dim(x, axis), count[] = {before + n + after};
-    int64_t *places = count[0] < INT32_MAX ? kit_take(c->in->arena, (size_t)count[0] + 1, sizeof *places) : NULL;
+    int64_t *places =
+        count[0] < INT32_MAX ? kit_take(c->in->arena, (size_t)count[0] + 1, sizeof *places) : NULL;
     if (!places) return kit_no_memory(c->in->error, "Pad"), NULL;
     if (!n) return onnx_refuse(c, "axis %d has no elements to repeat", axis);
     for (int64_t i = 0; i < count[0]; i++) places[i] = source(mode, i - before, n);
@@ -30,13 +32,16 @@ static weft_value *cut(weft_value *x, int axis, int64_t *before, int64_t *after)
 }
 
 /* Weft's own pads of images, which have faster kernels: of the last axes, and no further than x reaches. */
-static weft_value *padded_by_builder(weft_value *x, const char *mode, const int64_t *before, const int64_t *after) {
+static weft_value *padded_by_builder(weft_value *x, const char *mode, const int64_t *before,
+                                     const int64_t *after) {
     int64_t pads[6];
     int ndim = weft_ndim(x), n = 0;
-    bool is_float = weft_value_dtype(x) == WEFT_F32 || weft_value_dtype(x) == WEFT_F16 || weft_value_dtype(x) == WEFT_BF16;
+    bool is_float = weft_value_dtype(x) == WEFT_F32 || weft_value_dtype(x) == WEFT_F16 ||
+                    weft_value_dtype(x) == WEFT_BF16;
     for (int i = 0; i < ndim; i++) {
         bool is_used = before[i] || after[i];
-        if (is_used && (ndim - i > 3 || i < 2 || before[i] >= weft_dim(x, i) || after[i] >= weft_dim(x, i))) return NULL;
+        if (is_used && (ndim - i > 3 || i < 2 || before[i] >= weft_dim(x, i) || after[i] >= weft_dim(x, i)))
+            return NULL;
         if (is_used && ndim - i > n) n = ndim - i;
     }
     if (!is_float || !n) return NULL;
@@ -44,24 +49,13 @@ static weft_value *padded_by_builder(weft_value *x, const char *mode, const int6
         pads[2 * i] = before[ndim - 1 - i];
         pads[2 * i + 1] = after[ndim - 1 - i];
     }
-    return *mode == 'e' ? weft_replicate_pad(x, n, pads) : *mode == 'w' ? weft_circular_pad(x, n, pads) : weft_reflect_pad(x, n, pads);
+    return *mode == 'e'   ? weft_replicate_pad(x, n, pads)
+           : *mode == 'w' ? weft_circular_pad(x, n, pads)
+                          : weft_reflect_pad(x, n, pads);
 }
 
-static weft_value *padded_by_itself(onnx_call *c, weft_value *x, const char *mode, int64_t *before, int64_t *after) {
-    int64_t own[WEFT_MAX_NDIM];
-    onnx_shape_of(c, 0, own);
-    for (int i = 0; i < weft_ndim(x); i++) {
-        if (own[i] < 0 && (before[i] || after[i])) return onnx_refuse(c, "mode %.20s of axis %d, whose length depends on the batch", mode, i);
-        x = cut(x, i, &before[i], &after[i]);
-    }
-    weft_value *y = x ? padded_by_builder(x, mode, before, after) : NULL;
-    if (y) return y;
-    for (int i = 0; x && i < weft_ndim(x); i++)
-        if (before[i] || after[i]) x = padded_by_places(c, x, i, mode, before[i], after[i]);
-    return x;
-}
-
-static weft_value *padded_by_number(weft_value *x, const int64_t *before, const int64_t *after, double number) {
+static weft_value *padded_by_number(weft_value *x, const int64_t *before, const int64_t *after,
+                                    double number) {
     int64_t pads[2 * WEFT_MAX_NDIM];
     int ndim = weft_ndim(x), n = 0;
     for (int i = 0; i < ndim; i++) {
@@ -72,13 +66,47 @@ static weft_value *padded_by_number(weft_value *x, const int64_t *before, const 
     return n ? weft_constant_pad(x, n, pads, number) : x;
 }
 
+/* The same with a number that is computed when the graph runs: it stands where a padded mask has 0. */
+static weft_value *padded_by_value(onnx_call *c, weft_value *x, const int64_t *before, const int64_t *after,
+                                   weft_value *number) {
+    int64_t own[WEFT_MAX_NDIM], shape[WEFT_MAX_NDIM];
+    onnx_shape_of(c, 0, own);
+    for (int i = 0; i < weft_ndim(x); i++) {
+        shape[i] = before[i] || after[i] ? own[i] : 1;
+        if (shape[i] == ONNX_DEPENDS) return onnx_refuse(c, "axis %d, whose length depends on the batch", i);
+    }
+    weft_value *is_own = weft_constant(onnx_graph_of(c), WEFT_BOOL, weft_ndim(x), shape, 1);
+    weft_value *y = padded_by_number(x, before, after, 0);
+    if (weft_ndim(number) == 1) number = weft_squeeze(number, 0);
+    return weft_where(padded_by_number(is_own, before, after, 0), y, number);
+}
+
+static weft_value *padded_by_itself(onnx_call *c, weft_value *x, const char *mode, int64_t *before,
+                                    int64_t *after) {
+    int64_t own[WEFT_MAX_NDIM];
+    onnx_shape_of(c, 0, own);
+    for (int i = 0; x && i < weft_ndim(x); i++) {
+        if (own[i] < 0 && (before[i] || after[i]))
+            return onnx_refuse(c, "mode %.20s of axis %d, whose length depends on the batch", mode, i);
+        x = cut(x, i, &before[i], &after[i]);
+    }
+    weft_value *y = x ? padded_by_builder(x, mode, before, after) : NULL;
+    if (y) return y;
+    for (int i = 0; x && i < weft_ndim(x); i++)
+        if (before[i] || after[i]) x = padded_by_places(c, x, i, mode, before[i], after[i]);
+    return x;
+}
+
 weft_value *onnx_build_pad(onnx_call *c) {
     int64_t before[WEFT_MAX_NDIM] = {0}, after[WEFT_MAX_NDIM] = {0};
     int axes[WEFT_MAX_NDIM], n, n_axes;
     weft_value *x = onnx_in(c, 0);
     const int64_t *pads = onnx_list(c, 1, "pads", &n), *list = onnx_integers(c, 3, &n_axes);
     const char *mode = onnx_word(c, "mode", "constant");
-    double number = onnx_number(c, 2, onnx_real(c, "value", 0));
+    weft_value *value =
+        onnx_known_in(c, 2) ? NULL : onnx_in(c, 2); /* one that is computed when the graph runs */
+    bool is_constant = !strcmp(mode, "constant");
+    double number = value ? 0 : onnx_number(c, 2, onnx_real(c, "value", 0));
     if (!x || c->in->error->status) return NULL;
     if (!list) n_axes = weft_ndim(x);
     if (!pads || n != 2 * n_axes) return onnx_refuse(c, "%d pads for %d axes", n, n_axes);
@@ -87,8 +115,11 @@ weft_value *onnx_build_pad(onnx_call *c) {
         before[axes[i]] = pads[i];
         after[axes[i]] = pads[i + n_axes];
     }
-    if (!strcmp(mode, "constant")) return padded_by_number(x, before, after, number);
-    if (strcmp(mode, "edge") && strcmp(mode, "reflect") && strcmp(mode, "wrap")) return onnx_refuse(c, "mode is '%.40s'", mode);
+    if (is_constant)
+        return value ? padded_by_value(c, x, before, after, value)
+                     : padded_by_number(x, before, after, number);
+    if (strcmp(mode, "edge") && strcmp(mode, "reflect") && strcmp(mode, "wrap"))
+        return onnx_refuse(c, "mode is '%.40s'", mode);
     return padded_by_itself(c, x, mode, before, after);
 }
 

@@ -89,7 +89,8 @@ weft_value *onnx_build_unsqueeze(onnx_call *c) {
     if (!x || c->in->error->status) return NULL;
     if (!list) return onnx_refuse(c, "it has no axes");
     int ndim = weft_ndim(x) + n;
-    if (ndim > WEFT_MAX_NDIM) return onnx_refuse(c, "a shape of %d axes; %d are the most", ndim, WEFT_MAX_NDIM);
+    if (ndim > WEFT_MAX_NDIM)
+        return onnx_refuse(c, "a shape of %d axes; %d are the most", ndim, WEFT_MAX_NDIM);
     if (!onnx_axes(c, list, n, ndim, axes)) return NULL;
     onnx_shape_of(c, 0, own);
     for (int i = 0; i < n; i++) is_new[axes[i]] = true;
@@ -99,7 +100,8 @@ weft_value *onnx_build_unsqueeze(onnx_call *c) {
 
 /* ---- repeats ---- */
 
-/* The length that `own` and `wanted` broadcast to, for weft_broadcast_to(); -1: x's own. ONNX_DEPENDS: there is none. */
+/* The length that `own` and `wanted` broadcast to, for weft_broadcast_to(); -1: x's own. ONNX_DEPENDS:
+ * there is none. */
 static int64_t expanded(int64_t own, int64_t wanted) {
     if (wanted == 1 || wanted == own) return -1;
     return own == 1 ? wanted : ONNX_DEPENDS;
@@ -112,12 +114,14 @@ weft_value *onnx_build_expand(onnx_call *c) {
     const int64_t *wanted = onnx_lengths(c, 1, &n);
     if (!x || !wanted) return NULL;
     int ndim = n > weft_ndim(x) ? n : weft_ndim(x), before = ndim - weft_ndim(x), left = ndim - n;
-    if (ndim > WEFT_MAX_NDIM) return onnx_refuse(c, "a shape of %d axes; %d are the most", ndim, WEFT_MAX_NDIM);
+    if (ndim > WEFT_MAX_NDIM)
+        return onnx_refuse(c, "a shape of %d axes; %d are the most", ndim, WEFT_MAX_NDIM);
     onnx_shape_of(c, 0, own);
     for (int i = 0; i < ndim; i++) {
         int64_t length = i < left ? 1 : wanted[i - left];
         shape[i] = i < before ? length : expanded(own[i - before], length);
-        if (shape[i] == ONNX_DEPENDS) return onnx_refuse(c, "axis %d does not broadcast, or its length depends on the batch", i);
+        if (shape[i] == ONNX_DEPENDS)
+            return onnx_refuse(c, "axis %d does not broadcast, or its length depends on the batch", i);
     }
     return weft_broadcast_to(x, ndim, shape);
 }
@@ -156,10 +160,12 @@ static weft_value *blocks(onnx_call *c, bool is_to_space, bool is_first) {
     for (int i = 1; i < 4; i++)
         if (own[i] < 0) return onnx_refuse(c, "the length of axis %d depends on the batch", i);
     if (is_to_space && own[1] % (b * b)) return onnx_refuse(c, "blocks of %jd of %jd channels", b, own[1]);
-    if (!is_to_space && (own[2] % b || own[3] % b)) return onnx_refuse(c, "blocks of %jd of an image %jd x %jd", b, own[2], own[3]);
+    if (!is_to_space && (own[2] % b || own[3] % b))
+        return onnx_refuse(c, "blocks of %jd of an image %jd x %jd", b, own[2], own[3]);
     int64_t n = own[0], ch = own[1], h = own[2], w = own[3], deep = ch / (b * b);
     if (is_to_space) {
-        int64_t first[] = {n, b, b, deep, h, w}, last[] = {n, deep, b, b, h, w}, to[] = {n, deep, h * b, w * b};
+        int64_t first[] = {n, b, b, deep, h, w}, last[] = {n, deep, b, b, h, w},
+                to[] = {n, deep, h * b, w * b};
         x = onnx_reshape(c, x, 6, is_first ? first : last);
         x = weft_permute(x, is_first ? (int64_t[]){0, 3, 4, 1, 5, 2} : (int64_t[]){0, 1, 4, 2, 5, 3});
         return onnx_reshape(c, x, 4, to);
@@ -210,10 +216,13 @@ weft_value *onnx_build_reverse_sequence(onnx_call *c) {
     int time, batch;
     weft_value *x = onnx_in(c, 0), *lens = onnx_in(c, 1);
     int64_t time_axis = onnx_int(c, "time_axis", 0), batch_axis = onnx_int(c, "batch_axis", 1);
-    if (!x || !lens || !onnx_axis_of(c, time_axis, weft_ndim(x), &time) || !onnx_axis_of(c, batch_axis, weft_ndim(x), &batch)) return NULL;
+    if (!x || !lens || !onnx_axis_of(c, time_axis, weft_ndim(x), &time) ||
+        !onnx_axis_of(c, batch_axis, weft_ndim(x), &batch))
+        return NULL;
     if (time == batch) return onnx_refuse(c, "time_axis and batch_axis are one axis");
     onnx_shape_of(c, 0, own);
-    if (own[time] == ONNX_DEPENDS || own[batch] == ONNX_DEPENDS) return onnx_refuse(c, "an axis that depends on the batch");
+    if (own[time] == ONNX_DEPENDS || own[batch] == ONNX_DEPENDS)
+        return onnx_refuse(c, "an axis that depends on the batch");
     for (int i = 0; i < weft_ndim(x); i++) shape[i] = i == batch ? own[i] : 1;
     lens = onnx_reshape(c, weft_cast(lens, WEFT_I64), weft_ndim(x), shape);
     weft_value *t = places_of(c, own[time], time, weft_ndim(x));
@@ -224,22 +233,26 @@ weft_value *onnx_build_reverse_sequence(onnx_call *c) {
 /* Adds columns [N, C * places of the block, windows] up where they are in an image of any number of axes. */
 weft_value *onnx_build_col2im(onnx_call *c) {
     enum { MOST = WEFT_MAX_NDIM - 2 };
-    int64_t own[WEFT_MAX_NDIM], full[MOST], windows[MOST], shape[WEFT_MAX_NDIM], block = 1, count = 1, elements = 1;
+    int64_t own[WEFT_MAX_NDIM], full[MOST], windows[MOST], shape[WEFT_MAX_NDIM], block = 1, count = 1,
+                                                                                 elements = 1;
     int n, k, given[3];
     weft_value *x = onnx_in(c, 0);
     const int64_t *size = onnx_integers(c, 1, &n), *kernel = onnx_integers(c, 2, &k);
-    const int64_t *dilations = onnx_ints(c, "dilations", &given[0]), *strides = onnx_ints(c, "strides", &given[1]);
+    const int64_t *dilations = onnx_ints(c, "dilations", &given[0]),
+                  *strides = onnx_ints(c, "strides", &given[1]);
     const int64_t *pads = onnx_ints(c, "pads", &given[2]);
     if (!x || !size || !kernel) return NULL;
     if (n != k || n < 1 || n > MOST) return onnx_refuse(c, "an image of %d axes, and a block of %d", n, k);
     if ((dilations && given[0] != n) || (strides && given[1] != n) || (pads && given[2] != 2 * n))
         return onnx_refuse(c, "dilations, strides or pads are not of %d axes", n);
     onnx_shape_of(c, 0, own);
-    if (weft_ndim(x) != 3 || own[1] < 0 || own[2] < 0) return onnx_refuse(c, "columns are [N, C * block, windows]");
+    if (weft_ndim(x) != 3 || own[1] < 0 || own[2] < 0)
+        return onnx_refuse(c, "columns are [N, C * block, windows]");
     for (int i = 0; i < n; i++) {
         int64_t dilation = dilations ? dilations[i] : 1, stride = strides ? strides[i] : 1;
         full[i] = size[i] + (pads ? pads[i] + pads[i + n] : 0);
-        if (dilation < 1 || stride < 1 || kernel[i] < 1 || size[i] < 1 || full[i] < (kernel[i] - 1) * dilation + 1)
+        if (dilation < 1 || stride < 1 || kernel[i] < 1 || size[i] < 1 ||
+            full[i] < (kernel[i] - 1) * dilation + 1)
             return onnx_refuse(c, "a block that is larger than axis %d of the image", i);
         windows[i] = (full[i] - (kernel[i] - 1) * dilation - 1) / stride + 1;
         if (pads && (pads[i] < 0 || pads[i + n] < 0)) return onnx_refuse(c, "padding below 0");
@@ -248,20 +261,23 @@ weft_value *onnx_build_col2im(onnx_call *c) {
             return onnx_refuse(c, "an image of more than 2^31 elements");
     }
     if (own[1] % block || own[2] != count)
-        return onnx_refuse(c, "columns [N, %jd, %jd] for blocks of %jd and %jd windows", own[1], own[2], block, count);
+        return onnx_refuse(c, "columns [N, %jd, %jd] for blocks of %jd and %jd windows", own[1], own[2],
+                           block, count);
     int64_t *places = kit_take(c->in->arena, (size_t)(block * count), sizeof *places);
     if (!places) return kit_no_memory(c->in->error, "Col2Im"), NULL;
     for (int64_t p = 0; p < block * count; p++) {
         int64_t in_block = p / count, window = p % count, step = 1;
         for (int i = n - 1; i >= 0; i--) {
-            int64_t at = in_block % kernel[i] * (dilations ? dilations[i] : 1) + window % windows[i] * (strides ? strides[i] : 1);
+            int64_t at = in_block % kernel[i] * (dilations ? dilations[i] : 1) +
+                         window % windows[i] * (strides ? strides[i] : 1);
             places[p] += at * step;
             step *= full[i];
             in_block /= kernel[i];
             window /= windows[i];
         }
     }
-    int64_t channels = own[1] / block, flat[] = {own[0], channels, elements}, columns[] = {own[0], channels, block * count};
+    int64_t channels = own[1] / block, flat[] = {own[0], channels, elements},
+            columns[] = {own[0], channels, block * count};
     int64_t counts[] = {block * count};
     if (own[0] == ONNX_DEPENDS) return onnx_refuse(c, "the length of axis 0 depends on the batch");
     weft_value *ids = weft_constant_tensor(onnx_graph_of(c), WEFT_I64, 1, counts, places);

@@ -9,10 +9,11 @@ static int64_t within(int64_t number, int64_t least, int64_t most) {
     return number < least ? least : number > most ? most : number;
 }
 
-/* Of an axis of n elements: numbers below 0 count from its end, those outside are cut. A range of a negative step becomes one
- * of the flipped axis. */
+/* Of an axis of n elements: numbers below 0 count from its end, those outside are cut. A range of a
+ * negative step becomes one of the flipped axis. */
 static range of_length(range r, int64_t n) {
-    int64_t begin = r.begin < 0 ? within(r.begin, -n - 1, 0) + n : r.begin, end = r.end < 0 ? within(r.end, -n - 1, 0) + n : r.end;
+    int64_t begin = r.begin < 0 ? within(r.begin, -n - 1, 0) + n : r.begin,
+            end = r.end < 0 ? within(r.end, -n - 1, 0) + n : r.end;
     begin = r.step > 0 ? within(begin, 0, n) : n - 1 - within(begin, 0, n - 1);
     end = r.step > 0 ? within(end, 0, n) : n - 1 - within(end, -1, n - 1);
     return (range){begin, end < begin ? begin : end, r.step < 0 ? -r.step : r.step};
@@ -35,22 +36,28 @@ static weft_value *take(weft_value *x, int axis, int64_t own, range r) {
     r = own < 0 ? of_batch(r) : of_length(r, own);
     if (is_flipped) x = weft_flip(x, 1, (int64_t[]){axis});
     if (r.begin == 0 && r.step == 1 && r.end == (own < 0 ? INT64_MAX : own)) return x;
-    return r.step == 1 ? weft_slice(x, axis, r.begin, r.end) : weft_strided_slice(x, axis, r.begin, r.end, r.step);
+    return r.step == 1 ? weft_slice(x, axis, r.begin, r.end)
+                       : weft_strided_slice(x, axis, r.begin, r.end, r.step);
 }
 
-/* Starts or ends: what they are on this side, and in `lengths` whether they depend on the batch: there another number stands. */
-static const int64_t *bounds(onnx_call *c, int i, const char *name, int *n, const int64_t **lengths) {
-    const int64_t *numbers = onnx_list(c, i, name, n);
-    *lengths = onnx_has(c, i) ? onnx_lengths(c, i, n) : numbers;
-    return *lengths ? numbers : NULL;
+/* Starts or ends: of operand i as onnx_lengths(), or of the attribute that old opsets have. */
+static const int64_t *bounds(onnx_call *c, int i, const char *name, int *n) {
+    return onnx_has(c, i) ? onnx_lengths(c, i, n) : onnx_ints(c, name, n);
+}
+
+/* Whether bound j stands for what depends on the batch. A file may have the same number: the smallest
+ * ones mean the end. */
+static bool depends(onnx_call *c, int i, int j, int64_t bound) {
+    const onnx_known *k = onnx_known_in(c, i);
+    if (!k || (bound != WEFT_BATCH && bound != ONNX_DEPENDS)) return false;
+    return k->type.dtype != WEFT_I64 || ((const int64_t *)k->data)[j] != bound;
 }
 
 weft_value *onnx_build_slice(onnx_call *c) {
     int64_t own[WEFT_MAX_NDIM];
     int axes[WEFT_MAX_NDIM], n, n_ends, n_axes, n_steps;
-    const int64_t *begin_lengths, *end_lengths;
     weft_value *x = onnx_in(c, 0);
-    const int64_t *begins = bounds(c, 1, "starts", &n, &begin_lengths), *ends = bounds(c, 2, "ends", &n_ends, &end_lengths);
+    const int64_t *begins = bounds(c, 1, "starts", &n), *ends = bounds(c, 2, "ends", &n_ends);
     const int64_t *list = onnx_list(c, 3, "axes", &n_axes), *steps = onnx_integers(c, 4, &n_steps);
     if (!x || c->in->error->status) return NULL;
     if (!begins || !ends || n != n_ends || (list && n_axes != n) || (steps && n_steps != n))
@@ -59,11 +66,12 @@ weft_value *onnx_build_slice(onnx_call *c) {
     onnx_shape_of(c, 0, own);
     for (int i = 0; x && i < n; i++) {
         range r = {begins[i], ends[i], steps ? steps[i] : 1};
-        bool ends_with_batch = end_lengths[i] != ends[i] && end_lengths[i] == own[axes[i]] && own[axes[i]] == WEFT_BATCH && r.step > 0;
-        if (begin_lengths[i] != begins[i] || (end_lengths[i] != ends[i] && !ends_with_batch))
-            return onnx_refuse(c, "where it cuts axis %d depends on the batch", axes[i]);
         if (r.step == 0) return onnx_refuse(c, "a step of 0");
-        if (ends_with_batch) r.end = INT64_MAX;
+        bool follows = depends(c, 2, i, r.end),
+             is_end = r.end == WEFT_BATCH && own[axes[i]] == WEFT_BATCH && r.step > 0;
+        if (depends(c, 1, i, r.begin) || (follows && !is_end))
+            return onnx_refuse(c, "where it cuts axis %d depends on the batch", axes[i]);
+        if (follows) r.end = INT64_MAX;
         x = take(x, axes[i], own[axes[i]], r);
     }
     return x;
@@ -89,15 +97,18 @@ weft_value *onnx_build_split(onnx_call *c) {
     int axis, n = c->node->n_out, given;
     weft_value *x = onnx_in(c, 0);
     const int64_t *sizes = onnx_has(c, 1) ? onnx_lengths(c, 1, &given) : onnx_ints(c, "split", &given);
-    int64_t parts_wanted = onnx_int(c, "num_outputs", n), *own_sizes = kit_take(c->in->arena, (size_t)n + 1, sizeof *own_sizes);
+    int64_t parts_wanted = onnx_int(c, "num_outputs", n),
+            *own_sizes = kit_take(c->in->arena, (size_t)n + 1, sizeof *own_sizes);
     weft_value **parts = kit_take(c->in->arena, (size_t)n + 1, sizeof *parts);
     if (!x || c->in->error->status) return NULL;
     if (!own_sizes || !parts) return kit_no_memory(c->in->error, "Split"), NULL;
-    if (parts_wanted != n || (sizes && given != n)) return onnx_refuse(c, "%d sizes, num_outputs %jd, and %d results", given, parts_wanted, n);
+    if (parts_wanted != n || (sizes && given != n))
+        return onnx_refuse(c, "%d sizes, num_outputs %jd, and %d results", given, parts_wanted, n);
     if (!onnx_axis_of(c, onnx_int(c, "axis", 0), weft_ndim(x), &axis)) return NULL;
     onnx_shape_of(c, 0, own);
     if (!sizes && own[axis] < 0) {
-        if (weft_chunk(x, n, axis, parts) != n) return onnx_refuse(c, "%d parts of an axis that depends on the batch", n);
+        if (weft_chunk(x, n, axis, parts) != n)
+            return onnx_refuse(c, "%d parts of an axis that depends on the batch", n);
     } else {
         if (!sizes_of(c, sizes, own[axis], n, own_sizes)) return NULL;
         weft_split(x, n, own_sizes, axis, parts);
