@@ -5,13 +5,13 @@
 
 #include "interchange/onnx/operators.h"
 
-#define BUILD(name, since, function)            weft_value *function(onnx_call *c);
-#define BUILD_OF(domain, name, since, function) weft_value *function(onnx_call *c);
+#define BUILD(name, since, function)              weft_value *function(onnx_call *c);
+#define BUILD_OF(domain, name, since, function)   weft_value *function(onnx_call *c);
 #define COMPOSE(name, since, function)            bool function(onnx_call *c);
 #define COMPOSE_OF(domain, name, since, function) bool function(onnx_call *c);
-#define LIKE(name, since, function)             weft_value *function(onnx_call *c);
-#define RANDOM(name, since, function)           weft_value *function(onnx_call *c);
-#define KNOW(name, since, function)             const onnx_known *function(onnx_call *c);
+#define LIKE(name, since, function)               weft_value *function(onnx_call *c);
+#define RANDOM(name, since, function)             weft_value *function(onnx_call *c);
+#define KNOW(name, since, function)               const onnx_known *function(onnx_call *c);
 #define UNARY(name, since, function)
 #define BINARY(name, since, function)
 #include "interchange/onnx/operators_list.h"

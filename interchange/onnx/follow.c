@@ -31,7 +31,8 @@ static int64_t place_of(const following *f, const tensor *t, int64_t at, int64_t
     for (int i = t->ndim - 1; i >= 0; i--) {
         int64_t index = at % t->shape[i];
         at /= t->shape[i];
-        if (f->is_batch[i]) *row = index;
+        if (f->is_batch[i])
+            *row = index;
         else {
             place += index * stride;
             stride *= t->shape[i];
@@ -42,16 +43,22 @@ static int64_t place_of(const following *f, const tensor *t, int64_t at, int64_t
 
 static double number_at(const onnx_known *k, int64_t i) {
     switch (k->type.dtype) {
-    case WEFT_F32: return ((const float *)k->data)[i];
-    case WEFT_F64: return ((const double *)k->data)[i];
-    case WEFT_I64: return (double)((const int64_t *)k->data)[i];
-    case WEFT_I32: return ((const int32_t *)k->data)[i];
-    default: return ((const uint8_t *)k->data)[i]; /* bool, u8 */
+    case WEFT_F32:
+        return ((const float *)k->data)[i];
+    case WEFT_F64:
+        return ((const double *)k->data)[i];
+    case WEFT_I64:
+        return (double)((const int64_t *)k->data)[i];
+    case WEFT_I32:
+        return ((const int32_t *)k->data)[i];
+    default:
+        return ((const uint8_t *)k->data)[i]; /* bool, u8 */
     }
 }
 
 static bool is_plain(weft_dtype dtype) {
-    return dtype == WEFT_F32 || dtype == WEFT_F64 || dtype == WEFT_I64 || dtype == WEFT_I32 || dtype == WEFT_U8 || dtype == WEFT_BOOL;
+    return dtype == WEFT_F32 || dtype == WEFT_F64 || dtype == WEFT_I64 || dtype == WEFT_I32 ||
+           dtype == WEFT_U8 || dtype == WEFT_BOOL;
 }
 
 /* base + step times the row, of each place; from the side with more rows. */
@@ -103,13 +110,23 @@ static weft_value *constant_of(importer *in, const lines *l, const double *numbe
     onnx_known *k = onnx_known_new(in, &l->type);
     int64_t n = tensor_elements(&l->type);
     for (int64_t i = 0; k && i < n; i++) switch (l->type.dtype) {
-        case WEFT_F32: ((float *)k->data)[i] = (float)numbers[i]; break;
-        case WEFT_F64: ((double *)k->data)[i] = numbers[i]; break;
-        case WEFT_I64: ((int64_t *)k->data)[i] = (int64_t)numbers[i]; break;
-        case WEFT_I32: ((int32_t *)k->data)[i] = (int32_t)numbers[i]; break;
-        default: ((uint8_t *)k->data)[i] = (uint8_t)numbers[i];
+        case WEFT_F32:
+            ((float *)k->data)[i] = (float)numbers[i];
+            break;
+        case WEFT_F64:
+            ((double *)k->data)[i] = numbers[i];
+            break;
+        case WEFT_I64:
+            ((int64_t *)k->data)[i] = (int64_t)numbers[i];
+            break;
+        case WEFT_I32:
+            ((int32_t *)k->data)[i] = (int32_t)numbers[i];
+            break;
+        default:
+            ((uint8_t *)k->data)[i] = (uint8_t)numbers[i];
         }
-    return k ? weft_constant_tensor(in->graph[side], k->type.dtype, k->type.ndim, k->type.shape, k->data) : NULL;
+    return k ? weft_constant_tensor(in->graph[side], k->type.dtype, k->type.ndim, k->type.shape, k->data)
+             : NULL;
 }
 
 static weft_value *value_of_lines(importer *in, const following *f, const lines *l, int side) {

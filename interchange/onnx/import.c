@@ -214,7 +214,8 @@ static bool is_understood(onnx_call *c, const onnx_operator *op) {
     for (int i = 0; i < c->node->n_in; i++)
         if (c->operands[i] && i < 64 && !(c->asked_operands >> i & 1))
             return onnx_refuse(c, "its operand %d, '%.80s', has no meaning here", i, c->node->in[i]);
-    if (c->opset < 6) onnx_attribute_of(c, "consumed_inputs"); /* it tells runtimes of that time which memory to reuse */
+    if (c->opset < 6)
+        onnx_attribute_of(c, "consumed_inputs"); /* it tells runtimes of that time which memory to reuse */
     for (int i = 0; i < c->node->n_attributes; i++)
         if (i < 64 && !(c->asked_attributes >> i & 1))
             return onnx_refuse(c, "its attribute '%.60s' has no meaning here", c->node->attributes[i].name);

@@ -110,8 +110,8 @@ void onnx_pass_over(onnx_call *c, int i);
 
 /* What operand i is, where it is known on this side; else NULL, without an error. */
 const onnx_known *onnx_known_in(onnx_call *c, int i);
-/* The same as numbers, of any type; `*n` of them. NULL: an error stands, or it is left out (*n is 0). Numbers that
- * depend on the batch are an error: they are for onnx_lengths(). */
+/* The same as numbers, of any type; `*n` of them. NULL: an error stands, or it is left out (*n is 0).
+ * Numbers that depend on the batch are an error: they are for onnx_lengths(). */
 const double *onnx_numbers(onnx_call *c, int i, int *n);
 const int64_t *onnx_integers(onnx_call *c, int i, int *n);
 /* Integers as they are on this side, also where they depend on the batch. */
@@ -133,7 +133,8 @@ const onnx_attribute *onnx_attribute_of(onnx_call *c, const char *name); /* NULL
 
 /* Integers of operand i, or of the attribute that older opsets have in its place. */
 const int64_t *onnx_list(onnx_call *c, int i, const char *name, int *n);
-/* n axes of a value with `ndim`, each of them once, made non-negative; list NULL: 0, 1, .... False after an error. */
+/* n axes of a value with `ndim`, each of them once, made non-negative; list NULL: 0, 1, .... False after
+ * an error. */
 bool onnx_axes(onnx_call *c, const int64_t *list, int n, int ndim, int axes[WEFT_MAX_NDIM]);
 
 /* The graph that is built. */
@@ -188,7 +189,8 @@ bool onnx_is_parameter(const onnx_value *v);
 onnx_known *onnx_known_new(importer *in, const tensor *type);
 bool onnx_known_equal(const onnx_known *a, const onnx_known *b); /* false where one is NULL */
 
-/* Computes a node whose operands are known. Results whose shape follows the batch and large ones stay unknown. */
+/* Computes a node whose operands are known. Results whose shape follows the batch and large ones stay
+ * unknown. */
 struct onnx_operator;
 bool onnx_fold(onnx_call *c, const struct onnx_operator *op, onnx_value **results);
 /* Builds the nodes of a graph in the present frame. */

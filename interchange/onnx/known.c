@@ -160,12 +160,14 @@ static bool depends_on_side(const onnx_call *c) {
     return false;
 }
 
-/* Whether each result whose shape differs between the sides follows the batch in a way that a graph has. If not,
- * the node becomes one of the graph: as numbers it would have this batch only. */
+/* Whether each result whose shape differs between the sides follows the batch in a way that a graph has.
+ * If not, the node becomes one of the graph: as numbers it would have this batch only. */
 static bool all_follow(const onnx_call *c, onnx_known *const *here, onnx_known *const *there) {
     for (int i = 0; i < c->node->n_out; i++) {
         const onnx_known *a = here[i], *b = there[i];
-        bool is_one = !a || !b || (a->type.ndim == b->type.ndim && !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape));
+        bool is_one =
+            !a || !b ||
+            (a->type.ndim == b->type.ndim && !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape));
         if (!is_one && !onnx_follows(c->in, a, b)) return false;
     }
     return true;

@@ -160,7 +160,7 @@ struct weft_plan {
     subgraph *subgraphs;
     bool has_values;    /* its graphs have ops over ranks, so each rank has a plan of its own */
     name_table by_path; /* subgraphs by path */
-    const char *whole;  /* name of the one with the path "": "model", or "model_" where a scope is called so */
+    const char *whole;  /* name of the one with the path "": "model", or "model_" where a scope has this */
     training *trainings;
     unused_parameter *unused;
     int n_states, n_optimizers;

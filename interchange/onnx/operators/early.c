@@ -1,5 +1,5 @@
-/* early.c - pointwise operators before opset 7: the second operand broadcasts only where the node says so, along
- * axes of the first that begin at a given one. */
+/* early.c - pointwise operators before opset 7: the second operand broadcasts only where the node says
+ * so, along axes of the first that begin at a given one. */
 #include "interchange/onnx/families.h"
 #include "interchange/onnx/operators/types.h"
 
@@ -18,7 +18,7 @@ static weft_value *placed(onnx_call *c, weft_value *a, weft_value *b) {
     return wanted > n ? onnx_reshape(c, b, wanted, shape) : b;
 }
 
-static weft_value *joined(onnx_call *c, two *function) {
+static weft_value *joined_early(onnx_call *c, two *function) {
     weft_value *a = onnx_in(c, 0), *b = onnx_in(c, 1);
     bool broadcasts = onnx_int(c, "broadcast", 0);
     if (!a || !b) return NULL;
@@ -35,47 +35,47 @@ static weft_value *divide(weft_value *a, weft_value *b) {
 }
 
 weft_value *onnx_build_early_add(onnx_call *c) {
-    return joined(c, weft_add);
+    return joined_early(c, weft_add);
 }
 
 weft_value *onnx_build_early_sub(onnx_call *c) {
-    return joined(c, weft_sub);
+    return joined_early(c, weft_sub);
 }
 
 weft_value *onnx_build_early_mul(onnx_call *c) {
-    return joined(c, weft_mul);
+    return joined_early(c, weft_mul);
 }
 
 weft_value *onnx_build_early_div(onnx_call *c) {
-    return joined(c, divide);
+    return joined_early(c, divide);
 }
 
 weft_value *onnx_build_early_pow(onnx_call *c) {
-    return joined(c, weft_pow);
+    return joined_early(c, weft_pow);
 }
 
 weft_value *onnx_build_early_and(onnx_call *c) {
-    return joined(c, weft_logical_and);
+    return joined_early(c, weft_logical_and);
 }
 
 weft_value *onnx_build_early_or(onnx_call *c) {
-    return joined(c, weft_logical_or);
+    return joined_early(c, weft_logical_or);
 }
 
 weft_value *onnx_build_early_xor(onnx_call *c) {
-    return joined(c, weft_logical_xor);
+    return joined_early(c, weft_logical_xor);
 }
 
 weft_value *onnx_build_early_equal(onnx_call *c) {
-    return joined(c, weft_equal);
+    return joined_early(c, weft_equal);
 }
 
 weft_value *onnx_build_early_greater(onnx_call *c) {
-    return joined(c, weft_greater);
+    return joined_early(c, weft_greater);
 }
 
 weft_value *onnx_build_early_less(onnx_call *c) {
-    return joined(c, weft_less);
+    return joined_early(c, weft_less);
 }
 
 /* One slope, or one a channel. */

@@ -20,7 +20,8 @@ weft_value *onnx_build_fused_attention(onnx_call *c) {
     double scale = onnx_real(c, "scale", 1);
     weft_attention_options options = {.scale = scale, .mask = mask};
     if (!q || !k || !v) return NULL;
-    bool is_plain = weft_value_dtype(q) == WEFT_F32; /* others round between the file's nodes, and are to round there */
+    bool is_plain =
+        weft_value_dtype(q) == WEFT_F32; /* others round between the file's nodes, and are to round there */
     if (is_plain && are_of_heads(q, k, v)) return weft_attention(q, weft_transpose(k, -2, -1), v, &options);
     weft_value *scores = weft_matmul(q, k, false, false);
     if (scale != 1) scores = weft_scale(scores, scale);

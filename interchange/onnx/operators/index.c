@@ -17,8 +17,8 @@ static weft_value *from_front(onnx_call *c, weft_value *ids, int64_t n) {
     return weft_where(weft_less(ids, number(c, 0)), weft_add(ids, number(c, n)), ids);
 }
 
-/* Known places from the front of an axis of n elements: themselves where none is below 0, else a constant, unless
- * they follow the batch. */
+/* Known places from the front of an axis of n elements: themselves where none is below 0, else a
+ * constant, unless they follow the batch. */
 static weft_value *known_from_front(onnx_call *c, int i, int64_t n) {
     int count;
     bool is_negative = false;

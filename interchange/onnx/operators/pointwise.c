@@ -116,26 +116,26 @@ weft_value *onnx_build_prelu(onnx_call *c) {
 
 /* ---- any number of operands ---- */
 
-static weft_value *join(onnx_call *c, weft_value *(*two)(weft_value *a, weft_value *b)) {
+static weft_value *join_all(onnx_call *c, weft_value *(*two)(weft_value *a, weft_value *b)) {
     weft_value *first = onnx_in(c, 0), *y = onnx_wide(first);
     for (int i = 1; y && i < onnx_operands(c); i++) y = two(y, onnx_wide(onnx_in(c, i)));
     return y ? onnx_as(y, weft_value_dtype(first)) : NULL;
 }
 
 weft_value *onnx_build_max(onnx_call *c) {
-    return join(c, weft_maximum);
+    return join_all(c, weft_maximum);
 }
 
 weft_value *onnx_build_min(onnx_call *c) {
-    return join(c, weft_minimum);
+    return join_all(c, weft_minimum);
 }
 
 weft_value *onnx_build_sum(onnx_call *c) {
-    return join(c, weft_add);
+    return join_all(c, weft_add);
 }
 
 weft_value *onnx_build_mean(onnx_call *c) {
-    weft_value *sum = join(c, weft_add);
+    weft_value *sum = join_all(c, weft_add);
     return onnx_operands(c) == 1 ? sum : weft_scale(sum, 1.0 / onnx_operands(c));
 }
 

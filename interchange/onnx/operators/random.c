@@ -1,5 +1,5 @@
-/* random.c - random numbers. ONNX leaves the generator open: the numbers follow the seed of a run, and a node's
- * own seed changes nothing. */
+/* random.c - random numbers. ONNX leaves the generator open: the numbers follow the seed of a run, and a
+ * node's own seed changes nothing. */
 #include "interchange/onnx/families.h"
 #include "interchange/onnx/operators/types.h"
 

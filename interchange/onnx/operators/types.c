@@ -35,7 +35,8 @@ bool onnx_operand_type(onnx_call *c, int i, tensor *type) {
     if (k) *type = k->type;
     if (k || c->in->error->status) return k;
     weft_value *v = onnx_in(c, i);
-    if (!v && onnx_has(c, i)) v = onnx_value_in(c->in, c->operands[i], c->side); /* not in the scratch graph */
+    if (!v && onnx_has(c, i))
+        v = onnx_value_in(c->in, c->operands[i], c->side); /* not in the scratch graph */
     if (!v) return false;
     *type = (tensor){.dtype = weft_value_dtype(v), .ndim = weft_ndim(v)};
     for (int axis = 0; axis < type->ndim; axis++) type->shape[axis] = weft_dim(v, axis);

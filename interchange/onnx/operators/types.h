@@ -1,5 +1,5 @@
-/* types.h - integers that Weft only moves (i8, u16, u32), or takes in some ops only (u8): they are computed as
- * i64 and cut back to their bits, which is what arithmetic modulo 2^n makes of them. */
+/* types.h - integers that Weft only moves (i8, u16, u32), or takes in some ops only (u8): they are
+ * computed as i64 and cut back to their bits, which is what arithmetic modulo 2^n makes of them. */
 #ifndef WEFT_INTERCHANGE_ONNX_OPERATORS_TYPES_H
 #define WEFT_INTERCHANGE_ONNX_OPERATORS_TYPES_H
 
