@@ -1,7 +1,7 @@
 /* test_onnx.c - ONNX files as graphs: small.onnx (make_small.py) against numbers of onnxruntime, at other
  * batches and in training; a new head, options, wrong files and wrong calls with their messages; memory
- * and files that fail. Operators are tested by cases.py (tools/nightly.sh onnx), files of strangers by the hostile
- * formats. */
+ * and files that fail. Operators are tested by cases.py (tools/nightly.sh onnx), files of strangers by the
+ * hostile formats. */
 #include "support/faults.h"
 #include "support/test.h"
 #include "weft/weft.h"
