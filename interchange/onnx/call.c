@@ -119,7 +119,7 @@ static const double *numbers_in(onnx_call *c, int i, int *n) {
     return numbers;
 }
 
-/* Without its fraction; what is no number of 64 bits is cut to its range. */
+/* Without its fraction; what 64 bits do not hold is cut to their range. */
 static int64_t whole(double x) {
     const double most = 9223372036854774784.0; /* the largest double below 2^63 */
     return isnan(x) ? 0 : (int64_t)(x > most ? most : x < -most ? -most : x);

@@ -63,7 +63,7 @@ typedef struct roi {
     int64_t bins, samples, elements; /* of the result, in a bin, of the image */
 } roi;
 
-/* Where the samples are, [R, bins * samples], and which of them are no further than an element outside of
+/* Where the samples are, [R, bins * samples], and which of them are at most an element outside of
  * the image. Those outside take the border. */
 static weft_value *samples_of(onnx_call *c, const roi *a, weft_value **is_in) {
     double last = (double)a->elements - 1, n = (double)(a->bins * a->samples);

@@ -36,8 +36,8 @@ static weft_value *known_from_front(onnx_call *c, int i, int64_t n) {
     return weft_constant_tensor(onnx_graph_of(c), WEFT_I64, k->type.ndim, k->type.shape, ids);
 }
 
-/* Operand i as places in an axis of x, operand 0. Of an axis that depends on the batch places below 0
- * fail the run. */
+/* Operand i as places in an axis of x, operand 0. Places below 0 of an axis that depends on
+ * the batch fail the run. */
 static weft_value *places_in(onnx_call *c, int i, int axis) {
     int64_t own[WEFT_MAX_NDIM];
     weft_value *ids = onnx_in(c, i);

@@ -276,7 +276,7 @@ enum { TRIPS, CONDITION, FIRST_CARRIED };
 /* Whether a condition holds; it must be known and the same for every batch. */
 static bool holds(onnx_call *c, onnx_value *v, bool *is_true) {
     tensor type;
-    if (!is_known(c, v)) return onnx_refuse(c, "whether it goes on is computed when the graph runs");
+    if (!is_known(c, v)) return onnx_refuse(c, "whether it continues is computed when the graph runs");
     if (!type_of(c, v, 0, &type)) return false;
     if (type.dtype != WEFT_BOOL || tensor_elements(&type) != 1)
         return onnx_refuse(c, "its condition is not one bool");

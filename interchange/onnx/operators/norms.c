@@ -99,7 +99,7 @@ weft_value *onnx_build_batch_norm(onnx_call *c) {
     bool has_states = onnx_state(c, MEAN) && onnx_state(c, VARIANCE);
     bool is_trained = onnx_trains(c) && !c->in->options->batch_norm_eval;
     if (is_trained && !has_states)
-        return onnx_refuse(c, "running statistics that are no initializers of float, and so cannot be "
+        return onnx_refuse(c, "running statistics must be initializers of float to be "
                               "updated (batch_norm_eval keeps them)");
     return is_trained ? trained(c, x, w, b, running) : by_running(c, x, w, b, running);
 }

@@ -88,7 +88,7 @@ weft_value *onnx_build_dequantize(onnx_call *c) {
     return scale ? as(weft_mul(y, as(scale, of)), to) : NULL;
 }
 
-/* To u8 by the range of x, which has 0 in it. Of zeros alone all is 0. */
+/* To u8 by the range of x, which has 0 in it. Zeros alone become zeros. */
 weft_value *onnx_build_dynamic_quantize(onnx_call *c) {
     weft_value *x = onnx_in(c, 0);
     if (!x) return NULL;

@@ -58,7 +58,7 @@ static bool is_name(const char *given, const char *name) {
     return !*given && !*name;
 }
 
-/* Those of a direction; what is not the operator's default is refused, but for Relu in an RNN. */
+/* Those of a direction; only the operator's defaults are taken, and Relu in an RNN. */
 static bool take_activations(onnx_call *c, recurrent *r, int direction) {
     const onnx_attribute *a = onnx_attribute_of(c, "activations");
     int n = kinds[r->kind].activations;

@@ -100,8 +100,8 @@ static weft_value *filled(const reduction *r, weft_value *x, double element) {
     return is_empty ? weft_constant_pad(x, weft_ndim(r->x), pads, element) : x;
 }
 
-/* The least (sign -1) or largest number of a type. The largest of i64 is no double: the builder refuses
- * 2^63. */
+/* The least (sign -1) or largest number of a type. A double does not hold the largest of i64: the builder
+ * refuses 2^63. */
 static double end_of(weft_dtype dtype, int sign) {
     switch (dtype) {
     case WEFT_BOOL:

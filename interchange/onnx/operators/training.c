@@ -30,7 +30,7 @@ weft_value *onnx_build_gradient(onnx_call *c) {
     if (onnx_operands(c) != xs->n + (zs ? zs->n : 0))
         return onnx_refuse(c, "operands are not as many as xs and zs");
     if (!loss || !loss->value[c->side])
-        return onnx_refuse(c, "y is '%.80s', which is no value of the graph", y);
+        return onnx_refuse(c, "y is '%.80s', which the graph does not have", y);
     weft_value *scalar = loss->value[c->side];
     for (int i = 0; i < weft_ndim(scalar); i++)
         if (weft_dim(scalar, i) != 1)
