@@ -5,7 +5,7 @@
     file.graph(m, "predict")
     file.weights("resnet18.safetensors")
 
-    weft.export_onnx(m["predict"], "resnet18.onnx", store)
+    weft.export_onnx(m.graphs["predict"], "resnet18.onnx", store)
 """
 import os
 

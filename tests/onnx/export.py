@@ -60,7 +60,7 @@ def drawn(model):
 
 def random_state(store, random):
     """Running statistics as those of a trained model: variances above 0. Every parameter apart from its initial value."""
-    for path in store.paths():
+    for path in store.paths("parameter") + store.paths("state"):
         value = np.asarray(store[path])
         if value.dtype.kind != "f":
             continue
@@ -73,7 +73,7 @@ def random_state(store, random):
 def weft_run(path, batch, values, fed, graph="predict", draws=()):
     model = weft.load(str(path)) if isinstance(path, Path) else path
     for i, op in enumerate(draws):
-        model[graph].value(op).output("the_draw")
+        model.graphs[graph].value(op).output("the_draw")
     plan = model.compile(batch=batch, threads=1, graph=graph)
     store = plan.store(seed=3)
     store.load(str(values))
@@ -129,19 +129,20 @@ def judge(zoo, name, folder):
         store = model.compile(batch=2, threads=1, graph="predict").store(seed=3)
         random_state(store, random)
         store.save(str(values))
-        weft.export_onnx(model["predict"], file, store, random_inputs=bool(draws))
+        try:
+            weft.export_onnx(model.graphs["predict"], file, store, random_inputs=bool(draws))
+        except weft.Error as why:
+            return "refused", str(why)
         onnx.checker.check_model(str(file), full_check=True)
         nodes = len(onnx.load(file, load_external_data=False).graph.node)
         for batch in (3, 2):
             fed, expected = check_at(file, path, batch, values, random, draws)
         again = imported(file, 2, fed, expected, folder)
-        weft.export_onnx(model["predict"], folder / "apart.onnx", values, random_inputs=bool(draws), external_data=True)
+        weft.export_onnx(model.graphs["predict"], folder / "apart.onnx", values, random_inputs=bool(draws), external_data=True)
         onnx.checker.check_model(str(folder / "apart.onnx"), full_check=True)
         check_at(folder / "apart.onnx", path, 2, values, random, draws)
         return "agrees", f"{nodes} nodes, {file.stat().st_size >> 10} KiB; {again}"
-    except weft.Error as why:
-        return "refused", str(why)
-    except Wrong as why:
+    except (Wrong, weft.Error, onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as why:
         return "wrong", str(why)
 
 
