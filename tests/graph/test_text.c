@@ -498,6 +498,7 @@ TEST(texts_in_a_model_are_printable) {
 }
 
 SUITE("text", {T(a_model_reads_back_to_the_same_text), T(a_walk_over_nodes_is_the_dump),
+               T(attributes_outputs_and_lengths_that_follow_the_batch),
                T(a_value_is_found_by_its_scope), T(numbers_of_parameters_come_back),
                T(every_pass_on_a_graph_leaves_text_that_reads_back), T(every_stage_of_a_plan_reads_back),
                T(plans_read_back_cannot_be_compiled_again),

@@ -1,6 +1,8 @@
 /* images.c - pools, resizing and sliding windows of images as nodes of ONNX. */
 #include "interchange/onnx/exporter_families.h"
 
+#include <math.h>
+
 enum { AXES = 2, FIRST = 2 }; /* of x[N, C, H, W] */
 
 /* ---- pools ---- */
@@ -48,8 +50,23 @@ static edge *in_plane(export_call *c, edge *place) {
     return export_cast(c, export_2(c, "Mod", place, size), WEFT_I64, WEFT_I32);
 }
 
-static edge *max_pool(export_call *c, const pool *p) {
-    edge *x = export_in(c, 0), *y = with_pool(c, export_new(c, "MaxPool", 1, &x, 2), p);
+/* Runtimes want less padding than the kernel is long; what is more is put around x. */
+static edge *with_less_padding(export_call *c, edge *x, pool *p) {
+    int64_t more[2 * AXES], axes[AXES] = {FIRST, FIRST + 1};
+    bool is_more = false;
+    for (int i = 0; i < 2 * AXES; i++) {
+        more[i] = p->pads[i] >= p->kernel[i % AXES] ? p->pads[i] : 0;
+        p->pads[i] -= more[i];
+        is_more |= more[i] > 0;
+    }
+    if (!is_more) return x;
+    if (export_wants(c, 1)) return export_refuse(c, "the places of maxima with so much padding are not ONNX's: use a larger kernel");
+    edge *least = export_number(c, export_dtype(c, 0), -INFINITY);
+    return export_new(c, "Pad", 4, (edge *[]){x, export_ints(c, 2 * AXES, more), least, export_ints(c, AXES, axes)}, 1);
+}
+
+static edge *max_pool(export_call *c, pool *p) {
+    edge *x = with_less_padding(c, export_in(c, 0), p), *y = with_pool(c, export_new(c, "MaxPool", 1, &x, 2), p);
     if (export_wants(c, 1)) export_set(c, 1, in_plane(c, export_out(y, 1)));
     return y;
 }
@@ -81,6 +98,8 @@ edge *export_avg_pool2d(export_call *c) {
     if (!pool_of(c, &p)) return NULL;
     bool counts = !export_int(c, "exclude_pad") || divisor != 0;
     if (counts) x = padded(c, x, &p);
+    for (int i = 0; i < 2 * AXES; i++)
+        if (p.pads[i] >= p.kernel[i % AXES]) return export_refuse(c, "runtimes want less padding than the kernel is long");
     edge *y = with_pool(c, export_1(c, "AveragePool", x), &p);
     if (divisor == 0) return y;
     with_int(c, y, "count_include_pad", 1);
@@ -128,10 +147,45 @@ edge *export_adaptive_max_pool2d(export_call *c) {
 
 /* ---- other sizes ---- */
 
+/* Keys' cubic, by which PyTorch makes images smaller. */
+static double cubic(double x) {
+    x = fabs(x);
+    return x < 1 ? (1.5 * x - 2.5) * x * x + 1 : x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
+}
+
+/* Weights of a smaller image: each element is a mean of all that it covers. As means(). */
+static edge *smooth(export_call *c, int axis, double scale, bool is_right) {
+    bool is_cubic = !strcmp(export_word(c, "mode"), "bicubic");
+    int64_t in = export_fixed(c, export_operand(c, 0), FIRST + axis), out = export_fixed(c, export_result(c, 0), FIRST + axis);
+    double step = scale > 0 ? 1 / scale : (double)in / (double)out;
+    if (export_int(c, "align_corners")) step = out > 1 ? (double)(in - 1) / (double)(out - 1) : 0;
+    double wide = fmax(step, 1), reach = (is_cubic ? 2 : 1) * wide;
+    float *m = in < 1 || out < 1 ? NULL : kit_take(c->e->arena, (size_t)(in * out), sizeof *m);
+    for (int64_t o = 0; m && o < out; o++) {
+        double at = step * ((double)o + 0.5), from = at - reach + 0.5, sum = 0;
+        int64_t begin = from > 0 ? (int64_t)from : 0, end = (int64_t)(at + reach + 0.5);
+        for (int pass = 0; pass < 2; pass++)
+            for (int64_t i = begin; i < end && i < in; i++) {
+                double x = ((double)i - at + 0.5) / wide, weight = is_cubic ? cubic(x) : fmax(1 - fabs(x), 0);
+                if (!pass) sum += weight;
+                if (pass) m[is_right ? i * out + o : o * in + i] = (float)(weight / sum);
+            }
+    }
+    int64_t shape[] = {is_right ? in : out, is_right ? out : in};
+    return m ? export_cast(c, export_constant(c, WEFT_F32, 2, shape, m), WEFT_F32, export_dtype(c, 0)) : NULL;
+}
+
+/* Runtimes differ about antialias, so it is two products. */
+static edge *smoothed(export_call *c) {
+    edge *rows = smooth(c, 0, export_real(c, "scale_h"), false), *columns = smooth(c, 1, export_real(c, "scale_w"), true);
+    return export_2(c, "MatMul", export_2(c, "MatMul", rows, export_in(c, 0)), columns);
+}
+
 edge *export_interpolate(export_call *c) {
     weft_attribute size = export_attribute_of(c, "size");
     const char *mode = export_word(c, "mode");
     int64_t axes[AXES] = {FIRST, FIRST + 1}, pair = AXES;
+    if (export_int(c, "antialias")) return smoothed(c);
     float scale[] = {(float)export_real(c, "scale_h"), (float)export_real(c, "scale_w")};
     edge *sizes = size.n ? export_ints(c, size.n, size.integers) : NULL;
     edge *scales = size.n ? NULL : export_constant(c, WEFT_F32, 1, &pair, scale);
@@ -142,8 +196,7 @@ edge *export_interpolate(export_call *c) {
     with_text(c, y, "mode", is_nearest ? "nearest" : is_cubic ? "cubic" : "linear");
     with_text(c, y, "coordinate_transformation_mode", places);
     if (is_nearest) with_text(c, y, "nearest_mode", is_exact ? "round_prefer_ceil" : "floor");
-    if (is_cubic) with_real(c, y, "cubic_coeff_a", export_int(c, "antialias") ? -0.5 : -0.75);
-    return export_int(c, "antialias") ? with_int(c, y, "antialias", 1) : y;
+    return is_cubic ? with_real(c, y, "cubic_coeff_a", -0.75) : y;
 }
 
 edge *export_grid_sample(export_call *c) {

@@ -46,7 +46,8 @@ edge *export_root(export_call *c) {
 }
 
 edge *export_scale(export_call *c) {
-    return by_number(c, "Mul", export_real(c, "factor"));
+    double factor = export_real(c, "factor");
+    return factor == 1 ? export_in(c, 0) : by_number(c, "Mul", factor);
 }
 
 edge *export_offset(export_call *c) {

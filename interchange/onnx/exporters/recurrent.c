@@ -89,15 +89,33 @@ static bool reads(const weft_node *node, const weft_value *v) {
     return found;
 }
 
+/* A factor of 1, which the builder puts after the op. */
+static bool is_same(const weft_node *node) {
+    weft_node_info about;
+    weft_attribute factor = {0};
+    return weft_node_about(node, &about) && !strcmp(about.op, "scale") && weft_node_attribute(node, "factor", &factor) &&
+           factor.real == 1;
+}
+
+/* Whether the graph reads v's last step alone. A scaled value is not read by what scales it again. */
+static bool only_last(export_call *c, const weft_value *v, bool may_be_scaled) {
+    const weft_value *output;
+    bool all = true;
+    for (int i = 0; (output = weft_graph_output(c->e->graph, i, NULL)); i++) all &= output != v;
+    for (const weft_node *n = c->node; all && (n = weft_graph_node(c->e->graph, n));) {
+        if (!export_entry_of(c->e, n)->is_needed || !reads(n, v)) continue;
+        bool is_scaled = may_be_scaled && is_same(n);
+        all = is_scaled ? only_last(c, weft_node_result(n, 0), false) : takes_last(c, n, v);
+    }
+    return all;
+}
+
 /* ONNX has the cell of the last step. It stands for all of them where nobody reads another. */
 static bool last_cell(export_call *c, edge *y) {
     weft_value *v = export_result(c, 1);
     export_length to[WEFT_MAX_NDIM], from[WEFT_MAX_NDIM];
-    bool all = true;
-    for (int i = 0; weft_graph_output(c->e->graph, i, NULL); i++) all &= weft_graph_output(c->e->graph, i, NULL) != v;
-    for (const weft_node *n = c->node; (n = weft_graph_node(c->e->graph, n));)
-        if (export_entry_of(c->e, n)->is_needed && reads(n, v)) all &= takes_last(c, n, v);
-    if (!all) return export_refuse(c, "ONNX gives the cell of the last step alone, and the graph reads others");
+    if (!only_last(c, v, true))
+        return export_refuse(c, "ONNX gives the cell of the last step alone, and the graph reads others");
     if (!export_lengths(c, v, to)) return false;
     memcpy(from, to, sizeof to);
     from[0] = (export_length){0, 1};
