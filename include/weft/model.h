@@ -371,9 +371,9 @@ WEFT_API bool weft_node_attribute(const weft_node *node, const char *name, weft_
 /** What weft_output() has made fetchable, 0, 1, ... in the order of these calls, with its name (`name` may be
  * NULL); NULL past the end. */
 WEFT_API weft_value *weft_graph_output(const weft_graph *graph, int index, const char **name);
-/** How the length of an axis follows the batch: it is `*per_batch` times the batch, and `*rest` more. Where it
- * does not, `*per_batch` is 0. False: the axis is out of range, or its length at another batch is not known,
- * since a call before it fits one batch alone. */
+/** How the length of an axis follows the batch: it is `*per_batch` times the batch, and `*rest` more. Where
+ * it does not, `*per_batch` is 0. False: the axis is out of range, or its length at another batch is not
+ * known, since a call before it fits one batch alone. */
 WEFT_API bool weft_dim_batch(const weft_value *value, int axis, int64_t *per_batch, int64_t *rest);
 
 /** The model as text, one line a node, parameters first; weft_model_parse() reads it back. Free it

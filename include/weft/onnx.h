@@ -46,7 +46,7 @@ typedef struct weft_onnx_options {
     /** Lengths of named axes. An axis without a length is the batch where it is the first axis of an input,
      * or has the name of such an axis; any other one is an error. */
     int n_axes;
-    const weft_onnx_axis *axes; /**< n_axes of them */
+    const weft_onnx_axis *axes;          /**< n_axes of them */
     int n_constants;                     /**< inputs that are constants */
     const weft_onnx_constant *constants; /**< n_constants of them */
     /** In a graph of WEFT_TRAIN norms keep the running statistics and do not update them, as for fine-tuning
@@ -77,15 +77,16 @@ WEFT_API weft_status weft_onnx_weights(weft_onnx *file, const char *path, weft_e
 
 /** Options of weft_onnx_export(); NULL or zeroes: the defaults. */
 typedef struct weft_onnx_export_options {
-    /** A safetensors file that has the values instead of a store, by PyTorch's dotted names. f64, f16 and bf16
-     * become f32. */
+    /** A safetensors file that has the values instead of a store, by PyTorch's dotted names. f64, f16 and
+     * bf16 become f32. */
     const char *weights;
     bool fixed_batch; /**< lengths are numbers, by the model's batch; else the file takes any batch */
     /** Values go to a file PATH.data beside PATH. That is so anyway where the model has more than 2 GB, the
      * most that an ONNX file can have. */
     bool external_data;
-    /** random_normal and random_uniform become inputs, called by scope and op ("generator.random_normal"); else
-     * a graph with one is an error, since no two runtimes draw the same numbers. */
+    /** random_normal and random_uniform become inputs, called by scope and op
+     * ("generator.random_normal"); else a graph with one is an error, since no two runtimes draw the same
+     * numbers. */
     bool random_inputs;
     const weft_env *env;              /**< memory and files; NULL: malloc and the operating system's */
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
@@ -93,10 +94,10 @@ typedef struct weft_onnx_export_options {
 
 /** Writes a graph that trains nothing, with the values of a store, as an ONNX file of opset 21 (ONNX 1.16):
  * onnxruntime since 1.18 and OpenVINO since 2024.2 take it. It is the graph as it was built, before any pass
- * of the compiler and in its own types. Inputs and outputs keep their names, and an axis that is the batch is
- * called "batch"; parameters have PyTorch's dotted names, nodes those of scope and operator. One tensor at a
- * time is in memory. `store` is NULL where options have a file of weights. WEFT_UNSUPPORTED: an op has no
- * counterpart; the error names it, its scope and why. */
+ * of the compiler and in its own types. Inputs and outputs keep their names, and an axis that is the batch
+ * is called "batch"; parameters have PyTorch's dotted names, nodes those of scope and operator. One tensor
+ * at a time is in memory. `store` is NULL where options have a file of weights. WEFT_UNSUPPORTED: an op has
+ * no counterpart; the error names it, its scope and why. */
 WEFT_API weft_status weft_onnx_export(const weft_graph *graph, const weft_store *store, const char *path,
                                       const weft_onnx_export_options *options, weft_error *error);
 

@@ -15,7 +15,8 @@ edge *export_refuse(export_call *c, const char *format, ...) {
     va_end(args);
     if (*c->about.scope) snprintf(place, sizeof place, " in %.190s", c->about.scope);
     if (!c->e->error->status)
-        kit_fail(c->e->error, WEFT_UNSUPPORTED, "graph %.100s: %.80s%s: %s", c->e->graph_name, c->about.op, place, text);
+        kit_fail(c->e->error, WEFT_UNSUPPORTED, "graph %.100s: %.80s%s: %s", c->e->graph_name, c->about.op,
+                 place, text);
     return NULL;
 }
 
@@ -89,7 +90,8 @@ bool export_length_of(const exporter *e, const weft_value *v, int axis, export_l
 bool export_lengths(export_call *c, const weft_value *v, export_length length[WEFT_MAX_NDIM]) {
     for (int i = 0; i < weft_ndim(v); i++)
         if (!export_length_of(c->e, v, i, &length[i]))
-            return export_refuse(c, "the length of axis %d at another batch is not known: export with a fixed batch", i);
+            return export_refuse(
+                c, "the length of axis %d at another batch is not known: export with a fixed batch", i);
     return true;
 }
 
@@ -242,7 +244,8 @@ edge *export_number(export_call *c, weft_dtype dtype, double value) {
     }
     if (convert_gives(dtype) && convert_numbers(WEFT_F64, &value, dtype, &room, 1, true) == 1)
         return export_constant(c, dtype, 0, NULL, &room);
-    return export_cast(c, export_number(c, is_float(dtype) ? WEFT_F32 : WEFT_I64, value), is_float(dtype) ? WEFT_F32 : WEFT_I64, dtype);
+    return export_cast(c, export_number(c, is_float(dtype) ? WEFT_F32 : WEFT_I64, value),
+                       is_float(dtype) ? WEFT_F32 : WEFT_I64, dtype);
 }
 
 edge *export_parameter(export_call *c, const char *path, const weft_value *v) {
@@ -309,12 +312,14 @@ edge *export_reshape(export_call *c, edge *x, int n, const export_length *length
         has_0 |= shape[i] == 0;
     }
     bool is_plain = followers(n, length) < (has_0 ? 1 : 2);
-    edge *to = is_plain ? export_ints(c, n, shape) : export_shape(c, n, length), *y = export_2(c, "Reshape", x, to);
+    edge *to = is_plain ? export_ints(c, n, shape) : export_shape(c, n, length),
+         *y = export_2(c, "Reshape", x, to);
     return has_0 ? with_int(c, y, "allowzero", 1) : y;
 }
 
 /* 1 in the shape of Expand leaves an axis as it is. */
-edge *export_expand(export_call *c, edge *x, int n_from, const export_length *from, int n, const export_length *to) {
+edge *export_expand(export_call *c, edge *x, int n_from, const export_length *from, int n,
+                    const export_length *to) {
     export_length shape[WEFT_MAX_NDIM + 1];
     bool changes = n != n_from;
     for (int i = 0; i < n; i++) {

@@ -114,9 +114,12 @@ static edge *make(export_call *c) {
     const char *op = c->about.op;
     const export_row *row = export_row_of(op);
     if (is_input(c->e, &c->about)) return make_input(c);
-    if (!strcmp(op, "parameter") || !strcmp(op, "state")) return export_parameter(c, c->about.path, export_result(c, 0));
-    if (c->about.is_backward) return export_refuse(c, "it is part of a gradient: export a graph that predicts");
-    if (!row && strchr(op, '.')) return export_refuse(c, "it is an op of the program, and ONNX has none like it");
+    if (!strcmp(op, "parameter") || !strcmp(op, "state"))
+        return export_parameter(c, c->about.path, export_result(c, 0));
+    if (c->about.is_backward)
+        return export_refuse(c, "it is part of a gradient: export a graph that predicts");
+    if (!row && strchr(op, '.'))
+        return export_refuse(c, "it is an op of the program, and ONNX has none like it");
     if (!row) return export_refuse(c, "there is no operator of ONNX, nor several, that are the same");
     if (row->refused) return export_refuse(c, "%s", row->refused);
     return row->build ? row->build(c) : make_same(c, row->same);
@@ -130,7 +133,8 @@ static bool has_effect(const weft_node_info *about) {
 static bool export_one(exporter *e, const weft_node *node) {
     export_call c = {.e = e, .node = node};
     if (!weft_node_about(node, &c.about)) return false;
-    if (!export_entry_of(e, node)->is_needed && !has_effect(&c.about) && strcmp(c.about.op, "input")) return true;
+    if (!export_entry_of(e, node)->is_needed && !has_effect(&c.about) && strcmp(c.about.op, "input"))
+        return true;
     c.results = kit_take(e->arena, (size_t)c.about.n_results + 1, sizeof *c.results);
     if (!c.results) return false;
     edge *first = make(&c);
@@ -139,7 +143,8 @@ static bool export_one(exporter *e, const weft_node *node) {
     for (int i = 0; i < c.about.n_results; i++) {
         export_entry *entry = export_entry_of(e, weft_node_result(node, i));
         entry->is = c.results[i];
-        if (entry->is_needed && !entry->is) return export_refuse(&c, "ONNX has no counterpart of its result %d", i);
+        if (entry->is_needed && !entry->is)
+            return export_refuse(&c, "ONNX has no counterpart of its result %d", i);
     }
     return true;
 }
@@ -163,7 +168,9 @@ static weft_status export_outputs(exporter *e) {
     int n = 0;
     while (weft_graph_output(e->graph, n, NULL)) n++;
     edge **outputs = kit_take(e->arena, (size_t)n + 1, sizeof *outputs);
-    if (!n) return kit_fail(e->error, WEFT_ARGUMENT, "graph %.100s: it has no output (weft_output)", e->graph_name);
+    if (!n)
+        return kit_fail(e->error, WEFT_ARGUMENT, "graph %.100s: it has no output (weft_output)",
+                        e->graph_name);
     for (int i = 0; outputs && i < n; i++)
         if (!name_output(e, i, &outputs[i])) return kit_no_memory(e->error, e->path);
     return outputs ? export_save(e, outputs, n) : kit_no_memory(e->error, e->path);
@@ -176,7 +183,8 @@ static weft_status export_all(exporter *e) {
     mark_needed(e, all, n);
     if (!e->options->fixed_batch) find_batch(e, all, n);
     for (int i = 0; i < n; i++)
-        if (!export_one(e, all[i])) return e->error->status ? e->error->status : kit_no_memory(e->error, e->path);
+        if (!export_one(e, all[i]))
+            return e->error->status ? e->error->status : kit_no_memory(e->error, e->path);
     return export_outputs(e);
 }
 
@@ -191,11 +199,14 @@ static const char *name_of(const weft_graph *graph) {
 
 static weft_status check(const weft_graph *graph, const weft_store *store, const char *path,
                          const weft_onnx_export_options *o, weft_error *error) {
-    if (!graph || !path || !*path) return kit_fail(error, WEFT_ARGUMENT, "weft_onnx_export: a graph and a path are needed");
+    if (!graph || !path || !*path)
+        return kit_fail(error, WEFT_ARGUMENT, "weft_onnx_export: a graph and a path are needed");
     if (!store == !(o->weights && *o->weights))
-        return kit_fail(error, WEFT_ARGUMENT, "%.300s: a store or a file of weights is needed, one of the two", path);
+        return kit_fail(error, WEFT_ARGUMENT,
+                        "%.300s: a store or a file of weights is needed, one of the two", path);
     weft_status status = kit_pass(error, weft_model_error(weft_graph_model(graph)));
-    return status ? status : weft_reserved_check(o->reserved, sizeof o->reserved, "weft_onnx_export_options", error);
+    return status ? status
+                  : weft_reserved_check(o->reserved, sizeof o->reserved, "weft_onnx_export_options", error);
 }
 
 weft_status weft_onnx_export(const weft_graph *graph, const weft_store *store, const char *path,
@@ -209,8 +220,13 @@ weft_status weft_onnx_export(const weft_graph *graph, const weft_store *store, c
     kit_arena arena = kit_arena_of(o->env);
     exporter *e = kit_take(&arena, 1, sizeof *e);
     if (!e) return kit_no_memory(error, path);
-    *e = (exporter){.arena = &arena, .graph = graph, .graph_name = name_of(graph), .options = o, .store = store,
-                    .path = path, .error = error};
+    *e = (exporter){.arena = &arena,
+                    .graph = graph,
+                    .graph_name = name_of(graph),
+                    .options = o,
+                    .store = store,
+                    .path = path,
+                    .error = error};
     e->inputs_end = &e->inputs;
     e->parameters_end = &e->parameters;
     e->constants_end = &e->constants;

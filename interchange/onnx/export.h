@@ -14,14 +14,14 @@
 
 /* A value of the file: the result of a node, an input, or an initializer. */
 typedef struct edge {
-    struct edge *next;       /* in the lists of exporter, or with the same hash */
-    const char *name;        /* NULL: given when it is written */
+    struct edge *next;        /* in the lists of exporter, or with the same hash */
+    const char *name;         /* NULL: given when it is written */
     struct export_node *from; /* NULL: it is an input or an initializer */
-    int index;               /* of the result */
+    int index;                /* of the result */
     bool is_used;
-    tensor type;      /* of an initializer */
-    const void *data; /* its elements */
-    const char *path; /* of its parameter or state; NULL: `data` has the elements */
+    tensor type;             /* of an initializer */
+    const void *data;        /* its elements */
+    const char *path;        /* of its parameter or state; NULL: `data` has the elements */
     const weft_value *value; /* of an input */
 } edge;
 
@@ -66,7 +66,7 @@ typedef struct exporter {
     const weft_graph *graph;
     const char *graph_name;
     const weft_onnx_export_options *options;
-    const weft_store *store;     /* one of these two has the weights */
+    const weft_store *store; /* one of these two has the weights */
     const weft_tensors *tensors;
     const char *path;
     weft_error *error;
@@ -75,9 +75,10 @@ typedef struct exporter {
     export_node *first, *last;
     edge *inputs, **inputs_end;
     edge *parameters, **parameters_end;
-    edge *constants, **constants_end;  /* in the order of making */
+    edge *constants, **constants_end;           /* in the order of making */
     struct known_constant *known[EXPORT_LISTS]; /* by their elements */
-    const weft_value *batch_of; /* an input whose axis `batch_axis` is the batch; NULL: the batch is a number */
+    const weft_value
+        *batch_of; /* an input whose axis `batch_axis` is the batch; NULL: the batch is a number */
     int batch_axis;
     edge *batch; /* its length, i64[1]; NULL: nobody has asked for it */
     struct export_name *names[EXPORT_LISTS];
@@ -133,7 +134,7 @@ edge *with_list(export_call *c, edge *e, const char *name, const char *text); /*
 
 /* Initializers. Equal ones are one. */
 edge *export_constant(export_call *c, weft_dtype dtype, int ndim, const int64_t *shape, const void *data);
-edge *export_ints(export_call *c, int n, const int64_t *values); /* i64[n] */
+edge *export_ints(export_call *c, int n, const int64_t *values);     /* i64[n] */
 edge *export_number(export_call *c, weft_dtype dtype, double value); /* without axes */
 /* A parameter or state of the model. */
 edge *export_parameter(export_call *c, const char *path, const weft_value *v);
@@ -143,7 +144,8 @@ edge *export_permute(export_call *c, edge *x, int n, const int64_t *axes);
 edge *export_shape(export_call *c, int n, const export_length *length); /* i64[n] */
 edge *export_reshape(export_call *c, edge *x, int n, const export_length *length);
 /* x, of lengths `from`, repeated to others of at least as many axes. */
-edge *export_expand(export_call *c, edge *x, int n_from, const export_length *from, int n, const export_length *to);
+edge *export_expand(export_call *c, edge *x, int n_from, const export_length *from, int n,
+                    const export_length *to);
 /* Elements begin to end of an axis. */
 edge *export_slice(export_call *c, edge *x, int64_t axis, int64_t begin, int64_t end, int64_t step);
 /* Axes removed, or put in, at places of the longer shape. */

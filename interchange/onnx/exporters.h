@@ -7,9 +7,9 @@
 /* An op of Weft: one of the three that follow its name is set. */
 typedef struct export_row {
     const char *op;
-    const char *same;                 /* the operator of ONNX that is the same, without attributes */
-    edge *(*build)(export_call *c);   /* makes its nodes, and returns what is result 0; NULL: an error */
-    const char *refused;              /* why there is no such thing in a file */
+    const char *same;               /* the operator of ONNX that is the same, without attributes */
+    edge *(*build)(export_call *c); /* makes its nodes, and returns what is result 0; NULL: an error */
+    const char *refused;            /* why there is no such thing in a file */
 } export_row;
 
 /* NULL: there is none. */

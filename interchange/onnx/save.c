@@ -22,8 +22,23 @@ enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_VERSION = 3, MODEL_GRAPH = 7, MOD
 enum { OPSET_DOMAIN = 1, OPSET_VERSION = 2 };
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5 };
-enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_F = 2, ATTRIBUTE_I = 3, ATTRIBUTE_S = 4, ATTRIBUTE_INTS = 8, ATTRIBUTE_STRINGS = 9, ATTRIBUTE_TYPE = 20 };
-enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14 };
+enum {
+    ATTRIBUTE_NAME = 1,
+    ATTRIBUTE_F = 2,
+    ATTRIBUTE_I = 3,
+    ATTRIBUTE_S = 4,
+    ATTRIBUTE_INTS = 8,
+    ATTRIBUTE_STRINGS = 9,
+    ATTRIBUTE_TYPE = 20
+};
+enum {
+    TENSOR_DIMS = 1,
+    TENSOR_TYPE = 2,
+    TENSOR_NAME = 8,
+    TENSOR_RAW = 9,
+    TENSOR_EXTERNAL = 13,
+    TENSOR_LOCATION = 14
+};
 enum { ENTRY_KEY = 1, ENTRY_VALUE = 2, VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1 };
 enum { TENSOR_TYPE_ELEMENT = 1, TENSOR_TYPE_SHAPE = 2, SHAPE_DIM = 1, DIM_VALUE = 1, DIM_PARAM = 2 };
 
@@ -58,12 +73,14 @@ static const char *name_new(exporter *e, const char *scope, const char *what, co
     if (!name) return "";
     int length = snprintf(name, room, "%s%s%s%s", scope, *scope ? "/" : "", what, end);
     export_name *first = name_find(e, name);
-    for (; name_find(e, name); snprintf(name + length, room - (size_t)length, "_%d", first->used)) first->used++;
+    for (; name_find(e, name); snprintf(name + length, room - (size_t)length, "_%d", first->used))
+        first->used++;
     return name_take(e, name) ? name : "";
 }
 
 static weft_status name_taken(exporter *e, const char *what, const char *name) {
-    return kit_fail(e->error, WEFT_NAME, "graph %.100s: %s '%.100s' has the name of another value of the file: rename it",
+    return kit_fail(e->error, WEFT_NAME,
+                    "graph %.100s: %s '%.100s' has the name of another value of the file: rename it",
                     e->graph_name, what, name);
 }
 
@@ -117,7 +134,8 @@ static void put_attribute(emit *to, const export_attribute *a) {
     if (a->type == ONNX_ATTRIBUTE_INT) emit_integer(to, ATTRIBUTE_I, a->integers[0]);
     if (a->type == ONNX_ATTRIBUTE_STRING) emit_text(to, ATTRIBUTE_S, a->text);
     if (a->type == ONNX_ATTRIBUTE_STRINGS) emit_text(to, ATTRIBUTE_STRINGS, a->text);
-    for (int i = 0; a->type == ONNX_ATTRIBUTE_INTS && i < a->n; i++) emit_integer(to, ATTRIBUTE_INTS, a->integers[i]);
+    for (int i = 0; a->type == ONNX_ATTRIBUTE_INTS && i < a->n; i++)
+        emit_integer(to, ATTRIBUTE_INTS, a->integers[i]);
     emit_integer(to, ATTRIBUTE_TYPE, a->type);
     emit_end(to, begin);
 }
@@ -157,7 +175,8 @@ static void put_port(exporter *e, emit *to, uint32_t field, const char *name, co
     for (int i = 0; i < weft_ndim(v); i++) {
         if (!export_length_of(e, v, i, &length) && !e->error->status)
             kit_fail(e->error, WEFT_UNSUPPORTED,
-                     "graph %.100s: '%.100s': the length of axis %d at another batch is not known: export with a fixed batch",
+                     "graph %.100s: '%.100s': the length of axis %d at another batch is not known: export "
+                     "with a fixed batch",
                      e->graph_name, name, i);
         put_length(to, length);
     }
@@ -222,14 +241,14 @@ static bool port_find(const weft_tensors *tensors, const char *name, weft_port *
 
 static weft_status check_port(exporter *e, const edge *t, weft_port *port) {
     if (!port_find(e->tensors, t->name, port))
-        return kit_fail(e->error, WEFT_NAME, "%.300s: it has no '%.200s', which graph %.100s needs", e->options->weights, t->name,
-                        e->graph_name);
+        return kit_fail(e->error, WEFT_NAME, "%.300s: it has no '%.200s', which graph %.100s needs",
+                        e->options->weights, t->name, e->graph_name);
     tensor found = tensor_of(port->dtype, port->ndim, port->shape);
     bool fits = port->ndim == t->type.ndim;
     for (int i = 0; fits && i < port->ndim; i++) fits = port->shape[i] == t->type.shape[i];
     if (!fits || (port->dtype != t->type.dtype && !(is_float(port->dtype) && t->type.dtype == WEFT_F32)))
-        return kit_fail(e->error, WEFT_SHAPE, "%.300s: '%.200s' is %s, and graph %.100s needs %s", e->options->weights, t->name,
-                        TENSOR(&found), e->graph_name, TENSOR(&t->type));
+        return kit_fail(e->error, WEFT_SHAPE, "%.300s: '%.200s' is %s, and graph %.100s needs %s",
+                        e->options->weights, t->name, TENSOR(&found), e->graph_name, TENSOR(&t->type));
     return WEFT_OK;
 }
 
@@ -238,13 +257,15 @@ static weft_status read_port(exporter *e, const edge *t, void *into) {
     weft_port port;
     weft_status status = check_port(e, t, &port);
     if (status) return status;
-    if (port.dtype == t->type.dtype) return weft_tensors_read(e->tensors, t->name, into, port.bytes, e->error);
+    if (port.dtype == t->type.dtype)
+        return weft_tensors_read(e->tensors, t->name, into, port.bytes, e->error);
     void *other = kit_take_raw(e->arena, port.bytes, 1);
     if (!other) return kit_no_memory(e->error, e->path);
     status = weft_tensors_read(e->tensors, t->name, other, port.bytes, e->error);
     size_t count = (size_t)tensor_elements(&t->type);
     if (!status && convert_numbers(port.dtype, other, WEFT_F32, into, count, true) != count)
-        status = kit_fail(e->error, WEFT_DATA, "%.300s: '%.200s' has numbers that f32 cannot hold", e->options->weights, t->name);
+        status = kit_fail(e->error, WEFT_DATA, "%.300s: '%.200s' has numbers that f32 cannot hold",
+                          e->options->weights, t->name);
     kit_drop(e->arena, other);
     return status;
 }

@@ -15,14 +15,17 @@ static char *dotted(kit_arena *a, const char *path) {
 }
 
 static const char *word_of(int type) {
-    return type == ONNX_DOUBLE ? "F64" : type == ONNX_FLOAT16 ? "F16" : type == ONNX_BFLOAT16 ? "BF16" : "F32";
+    return type == ONNX_DOUBLE     ? "F64"
+           : type == ONNX_FLOAT16  ? "F16"
+           : type == ONNX_BFLOAT16 ? "BF16"
+                                   : "F32";
 }
 
 static json_t *entry_of(const onnx_tensor *t, size_t begin, size_t end) {
     json_t *shape = json_array();
     for (int i = 0; i < t->ndim; i++) json_array_append_new(shape, json_integer(t->shape[i]));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", word_of(t->type), "shape", shape, "data_offsets", (json_int_t)begin,
-                     (json_int_t)end);
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", word_of(t->type), "shape", shape, "data_offsets",
+                     (json_int_t)begin, (json_int_t)end);
 }
 
 /* The header as text, with blanks at its end so that elements begin at a multiple of 8. NULL: out of memory. */

@@ -142,6 +142,37 @@ CASES = [
 ]
 
 
+def trained(g, x):
+    y = x.linear(3, "fc").sum()
+    g.model.minimize(y, optimizer=weft.SGD(0.1))
+    return y
+
+
+# What is refused: the graph's mode, what makes it, and what the error says.
+REFUSALS = [
+    ("train", trained, "minimize: the graph trains"),
+    ("train", lambda g, x: weft.dropout(x, 0.5), "dropout: it draws random numbers"),
+    ("eval", lambda g, x: x + weft.random_normal(g, [4, 6]), "random_normal: no two runtimes draw the same numbers"),
+    ("eval", lambda g, x: weft.cumprod(x, 1), "cumprod: ONNX has no running product"),
+    ("train", lambda g, x: weft.batch_norm(x[:, :, 0], "bn"), "in bn: "),
+]
+
+
+def refusals(folder):
+    """Lines about refusals that do not say what they should, or leave a file."""
+    for mode, make, says in REFUSALS:
+        model = weft.Model("ops", batch=2)
+        g = model.graph("g", train=mode == "train")
+        make(g, g.input("x", "f32", [B, 4, 6])).output("y")
+        store, file = model.compile(threads=1).store(), folder / "refused.onnx"
+        try:
+            weft.export_onnx(g, file, store)
+            yield f"{says}: it is exported"
+        except weft.Error as why:
+            if says not in str(why) or not str(why).startswith("graph g: ") or "\n" in str(why) or file.exists():
+                yield f"{says}: {why}"
+
+
 def build(case, folder):
     name, inputs, make = case
     model = weft.Model("ops", batch=2)
@@ -211,6 +242,10 @@ def main():
         reached |= ops
         if verdict != "agrees":
             print(f"{case[0]}: {verdict}: {why}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for line in refusals(Path(folder)):
+            print("refusal", line)
+            counts["wrong"] += 1
     rows = set(re.findall(r'^(?:SAME|BUILD)\("(\w+)"', (ROOT / "interchange/onnx/exporters_list.h").read_text(), re.M))
     missing = sorted(rows - reached) if not o.only else []
     print(", ".join(f"{n} {v}" for v, n in counts.items()), f"; rows that no graph reached: {' '.join(missing) or 'none'}")

@@ -18,7 +18,8 @@ typedef struct seen_keys {
 } seen_keys;
 
 static bool sees(const export_call *c, int64_t row, int64_t key) {
-    int64_t t = row + export_int(c, "offset"), window = export_int(c, "window"), ahead = export_int(c, "ahead");
+    int64_t t = row + export_int(c, "offset"), window = export_int(c, "window"),
+            ahead = export_int(c, "ahead");
     if (export_int(c, "causal") && key > t) return false;
     if (ahead && key - t >= ahead) return false;
     return !window || t - key < window;
@@ -46,14 +47,16 @@ static edge *for_heads(export_call *c, int i) {
     for (int k = 0; k < 5; k++) to[k] = from[k];
     to[2].rest = times;
     length[HEADS] = (export_length){0, own * times};
-    return export_reshape(c, export_expand(c, export_unsqueeze(c, export_in(c, i), ROWS), 5, from, 5, to), 4, length);
+    return export_reshape(c, export_expand(c, export_unsqueeze(c, export_in(c, i), ROWS), 5, from, 5, to), 4,
+                          length);
 }
 
 static edge *scores_of(export_call *c, weft_dtype dtype) {
     double scale = export_real(c, "scale"), cap = export_real(c, "softcap");
     edge *k = export_permute(c, for_heads(c, K), 4, (int64_t[]){0, 1, 3, 2});
     if (scale == 0) scale = 1 / sqrt((double)weft_dim(export_operand(c, Q), COLUMNS));
-    edge *scores = export_2(c, "Mul", export_2(c, "MatMul", export_in(c, Q), k), export_number(c, dtype, scale));
+    edge *scores =
+        export_2(c, "Mul", export_2(c, "MatMul", export_in(c, Q), k), export_number(c, dtype, scale));
     if (cap == 0) return scores;
     scores = export_1(c, "Tanh", export_2(c, "Div", scores, export_number(c, dtype, cap)));
     return export_2(c, "Mul", scores, export_number(c, dtype, cap));
@@ -77,7 +80,8 @@ static edge *weights_of(export_call *c, edge *scores, edge *seen, bool may_be_em
 
 edge *export_attention(export_call *c) {
     weft_dtype dtype = export_dtype(c, Q);
-    bool has_mask = export_in(c, MASK), adds = has_mask && export_dtype(c, MASK) != WEFT_BOOL, hides = has_mask;
+    bool has_mask = export_in(c, MASK), adds = has_mask && export_dtype(c, MASK) != WEFT_BOOL,
+         hides = has_mask;
     edge *scores = scores_of(c, dtype), *mask = export_in(c, MASK), *seen = mask;
     seen_keys keys = {.is_empty = false};
     if (adds) {
@@ -85,7 +89,8 @@ edge *export_attention(export_call *c) {
         scores = export_2(c, "Add", scores, export_cast(c, mask, export_dtype(c, MASK), dtype));
     }
     if (export_int(c, "causal") || export_int(c, "window") || export_int(c, "ahead")) {
-        int64_t shape[] = {export_fixed(c, export_operand(c, Q), ROWS), export_fixed(c, export_operand(c, K), ROWS)};
+        int64_t shape[] = {export_fixed(c, export_operand(c, Q), ROWS),
+                           export_fixed(c, export_operand(c, K), ROWS)};
         if (shape[0] < 0 || shape[1] < 0 || !seen_of(c, shape[0], shape[1], &keys)) return NULL;
         edge *all = keys.hides ? export_constant(c, WEFT_BOOL, 2, shape, keys.all) : NULL;
         seen = !all ? seen : seen ? export_2(c, "And", seen, all) : all;
@@ -126,15 +131,18 @@ static edge *interleave(export_call *c, edge *a, edge *b, int64_t pairs) {
 edge *export_rotary(export_call *c) {
     weft_value *x = export_operand(c, 0);
     int last = weft_ndim(x) - 1;
-    int64_t rows = export_fixed(c, x, last - 1), columns = export_fixed(c, x, last), dims = export_int(c, "dims");
+    int64_t rows = export_fixed(c, x, last - 1), columns = export_fixed(c, x, last),
+            dims = export_int(c, "dims");
     if (rows < 0 || columns < 0) return NULL;
     int64_t all = dims ? dims : columns, pairs = all / 2;
     bool inverse = export_int(c, "inverse"), by_two = export_int(c, "interleaved");
     edge *in = export_in(c, 0), *cosine = angles(c, rows, pairs, cos), *sine = angles(c, rows, pairs, sin);
     edge *a = export_slice(c, in, last, 0, by_two ? all : pairs, by_two ? 2 : 1);
     edge *b = export_slice(c, in, last, by_two ? 1 : pairs, all, by_two ? 2 : 1);
-    edge *first = export_2(c, inverse ? "Add" : "Sub", export_2(c, "Mul", a, cosine), export_2(c, "Mul", b, sine));
-    edge *second = export_2(c, inverse ? "Sub" : "Add", export_2(c, "Mul", b, cosine), export_2(c, "Mul", a, sine));
+    edge *first =
+        export_2(c, inverse ? "Add" : "Sub", export_2(c, "Mul", a, cosine), export_2(c, "Mul", b, sine));
+    edge *second =
+        export_2(c, inverse ? "Sub" : "Add", export_2(c, "Mul", b, cosine), export_2(c, "Mul", a, sine));
     edge *parts[3] = {first, second, all < columns ? export_slice(c, in, last, all, columns, 1) : NULL};
     if (!by_two) return export_concat(c, all < columns ? 3 : 2, parts, last);
     parts[1] = parts[2];

@@ -19,7 +19,8 @@ static bool loop_lengths(export_call *c, export_length length[WEFT_MAX_NDIM]) {
     weft_value *ids = export_operand(c, 1);
     if (!export_lengths(c, export_operand(c, 0), x) || !export_lengths(c, ids, length)) return false;
     for (int i = 0; i < weft_ndim(ids); i++)
-        if (export_int(c, "broadcast") && i != export_axis(c, "axis") && weft_dim(ids, i) == 1) length[i] = x[i];
+        if (export_int(c, "broadcast") && i != export_axis(c, "axis") && weft_dim(ids, i) == 1)
+            length[i] = x[i];
     return true;
 }
 
@@ -34,7 +35,8 @@ static edge *over_loop(export_call *c, int i, edge *x, const export_length *loop
 static bool is_along_axis(export_call *c) {
     weft_value *ids = export_operand(c, 1);
     bool all = export_int(c, "broadcast");
-    for (int i = 0; i < weft_ndim(ids); i++) all = all && (i == export_axis(c, "axis") || weft_dim(ids, i) == 1);
+    for (int i = 0; i < weft_ndim(ids); i++)
+        all = all && (i == export_axis(c, "axis") || weft_dim(ids, i) == 1);
     return all;
 }
 
@@ -65,7 +67,9 @@ static edge *src_of(export_call *c, const export_length *loop) {
     if (!export_lengths(c, export_operand(c, 2), own)) return NULL;
     for (int i = 0; i < n; i++) {
         if (own[i].per_batch == loop[i].per_batch && own[i].rest == loop[i].rest) continue;
-        if (loop[i].per_batch) return export_refuse(c, "ids follow the batch along axis %d, and src does not: export with a fixed batch", i);
+        if (loop[i].per_batch)
+            return export_refuse(
+                c, "ids follow the batch along axis %d, and src does not: export with a fixed batch", i);
         src = export_slice(c, src, i, 0, loop[i].rest, 1);
     }
     return src;
@@ -97,8 +101,10 @@ edge *export_scatter_reduce(export_call *c) {
     const char *reduction = is_product ? "mul" : !strcmp(export_word(c, "join"), "amax") ? "max" : "min";
     export_length loop[WEFT_MAX_NDIM];
     if (!loop_lengths(c, loop)) return NULL;
-    edge *x = export_in(c, 0), *ids = over_loop(c, 1, ids_of(c, 1), loop), *src = src_of(c, loop), *first = src;
-    if (is_product) first = export_expand(c, export_number(c, export_dtype(c, 0), 1), 0, NULL, export_ndim(c, 1), loop);
+    edge *x = export_in(c, 0), *ids = over_loop(c, 1, ids_of(c, 1), loop), *src = src_of(c, loop),
+         *first = src;
+    if (is_product)
+        first = export_expand(c, export_number(c, export_dtype(c, 0), 1), 0, NULL, export_ndim(c, 1), loop);
     if (export_int(c, "fresh")) x = scatter(c, x, ids, first, NULL);
     return scatter(c, x, ids, src, reduction);
 }
@@ -106,11 +112,11 @@ edge *export_scatter_reduce(export_call *c) {
 /* ---- by ids for several axes ---- */
 
 typedef struct places {
-    int n, r;                     /* ids, and axes of what they broadcast to */
-    weft_attribute axes;          /* of x, which ids stand for */
+    int n, r;            /* ids, and axes of what they broadcast to */
+    weft_attribute axes; /* of x, which ids stand for */
     export_length ids[WEFT_MAX_NDIM];
-    int ndim;                     /* of x */
-    int first;                    /* the axis of the result where those of the ids begin */
+    int ndim;                        /* of x */
+    int first;                       /* the axis of the result where those of the ids begin */
     int64_t in_front[WEFT_MAX_NDIM]; /* axes of x: those of the ids, then the others */
 } places;
 
@@ -171,7 +177,8 @@ edge *export_index(export_call *c) {
     places p;
     int64_t axes[2 * WEFT_MAX_NDIM];
     if (!places_of(c, &p)) return NULL;
-    if (p.n == 1) return with_int(c, export_2(c, "Gather", export_in(c, 0), ids_of(c, 1)), "axis", p.axes.integers[0]);
+    if (p.n == 1)
+        return with_int(c, export_2(c, "Gather", export_in(c, 0), ids_of(c, 1)), "axis", p.axes.integers[0]);
     edge *x = export_permute(c, export_in(c, 0), p.ndim, p.in_front);
     edge *y = export_2(c, "GatherND", x, tuples(c, &p));
     int n = result_axes(&p, axes);
@@ -185,7 +192,8 @@ static void inverse(int n, const int64_t *axes, int64_t *of) {
 /* Lengths of what is put: those of the result of `index`. */
 static int put_lengths(const places *p, const export_length *x, const int64_t *axes, export_length *to) {
     int n = p->r + p->ndim - p->n;
-    for (int i = 0; i < n; i++) to[i] = axes[i] < p->r ? p->ids[axes[i]] : x[p->in_front[p->n + axes[i] - p->r]];
+    for (int i = 0; i < n; i++)
+        to[i] = axes[i] < p->r ? p->ids[axes[i]] : x[p->in_front[p->n + axes[i] - p->r]];
     return n;
 }
 
@@ -194,12 +202,16 @@ edge *export_index_put(export_call *c) {
     export_length x[WEFT_MAX_NDIM], own[WEFT_MAX_NDIM], to[2 * WEFT_MAX_NDIM];
     int64_t axes[2 * WEFT_MAX_NDIM], back[2 * WEFT_MAX_NDIM];
     int last = c->about.n_operands - 1;
-    if (!places_of(c, &p) || !export_lengths(c, export_operand(c, 0), x) || !export_lengths(c, export_operand(c, last), own)) return NULL;
+    if (!places_of(c, &p) || !export_lengths(c, export_operand(c, 0), x) ||
+        !export_lengths(c, export_operand(c, last), own))
+        return NULL;
     int n = result_axes(&p, axes);
     put_lengths(&p, x, axes, to);
     inverse(n, axes, back);
-    edge *values = export_permute(c, export_expand(c, export_in(c, last), export_ndim(c, last), own, n, to), n, back);
-    edge *y = export_3(c, "ScatterND", export_permute(c, export_in(c, 0), p.ndim, p.in_front), tuples(c, &p), values);
+    edge *values =
+        export_permute(c, export_expand(c, export_in(c, last), export_ndim(c, last), own, n, to), n, back);
+    edge *y = export_3(c, "ScatterND", export_permute(c, export_in(c, 0), p.ndim, p.in_front), tuples(c, &p),
+                       values);
     if (export_int(c, "accumulate")) with_text(c, y, "reduction", "add");
     inverse(p.ndim, p.in_front, back);
     return export_permute(c, y, p.ndim, back);

@@ -15,7 +15,8 @@ static edge *ones(export_call *c) {
     int64_t n = export_fixed(c, x, weft_ndim(x) - 1);
     float *all = n < 0 ? NULL : kit_take(c->e->arena, (size_t)n, sizeof *all);
     for (int64_t i = 0; all && i < n; i++) all[i] = 1;
-    return all ? export_cast(c, export_constant(c, WEFT_F32, 1, &n, all), WEFT_F32, weft_value_dtype(x)) : NULL;
+    return all ? export_cast(c, export_constant(c, WEFT_F32, 1, &n, all), WEFT_F32, weft_value_dtype(x))
+               : NULL;
 }
 
 /* ONNX keeps the last axis of both statistics. */
@@ -50,7 +51,9 @@ edge *export_batch_norm(export_call *c) {
     edge *x = export_in(c, 0), *eps = export_number(c, export_dtype(c, 0), export_real(c, "eps"));
     int64_t axes[] = {0, 2, 3};
     int n = export_ndim(c, 0) == 2 ? 1 : 3;
-    if (export_wants(c, 3)) return export_refuse(c, "running statistics are updated in graphs that train alone: export one of WEFT_EVAL");
+    if (export_wants(c, 3))
+        return export_refuse(
+            c, "running statistics are updated in graphs that train alone: export one of WEFT_EVAL");
     edge *mean = export_reduce(c, "ReduceMean", x, n, axes, true), *apart = export_2(c, "Sub", x, mean);
     edge *var = export_reduce(c, "ReduceMean", export_2(c, "Mul", apart, apart), n, axes, true);
     edge *rstd = export_1(c, "Reciprocal", export_1(c, "Sqrt", export_2(c, "Add", var, eps)));
@@ -68,6 +71,7 @@ edge *export_cross_entropy(export_call *c) {
     edge *target = export_cast(c, export_in(c, 1), dtype, dtype == WEFT_I32 ? dtype : WEFT_I64);
     edge *y = export_2(c, "SoftmaxCrossEntropyLoss", export_in(c, 0), target);
     with_text(c, y, "reduction", reductions[export_int(c, "reduction")]);
-    if (export_wants(c, 1)) export_set(c, 1, export_reduce(c, "ReduceLogSumExp", export_in(c, 0), 1, &classes, false));
+    if (export_wants(c, 1))
+        export_set(c, 1, export_reduce(c, "ReduceLogSumExp", export_in(c, 0), 1, &classes, false));
     return with_int(c, y, "ignore_index", export_int(c, "ignore_index"));
 }

@@ -128,13 +128,15 @@ edge *export_silu(export_call *c) {
 
 edge *export_clamp(export_call *c) {
     double min = export_real(c, "min"), max = export_real(c, "max");
-    return export_3(c, "Clip", export_in(c, 0), isinf(min) ? NULL : number(c, min), isinf(max) ? NULL : number(c, max));
+    return export_3(c, "Clip", export_in(c, 0), isinf(min) ? NULL : number(c, min),
+                    isinf(max) ? NULL : number(c, max));
 }
 
 /* log(1 + e^-|x|) + max(x, 0), the same as Softplus without overflow. */
 static edge *soft_plus(export_call *c, edge *x) {
     edge *e = export_1(c, "Exp", export_1(c, "Neg", export_1(c, "Abs", x)));
-    return export_2(c, "Add", export_1(c, "Relu", x), export_1(c, "Log", export_2(c, "Add", e, number(c, 1))));
+    return export_2(c, "Add", export_1(c, "Relu", x),
+                    export_1(c, "Log", export_2(c, "Add", e, number(c, 1))));
 }
 
 edge *export_softplus(export_call *c) {
@@ -182,7 +184,8 @@ edge *export_remainder(export_call *c) {
     edge *a = export_in(c, 0), *b = export_in(c, 1), *zero = number(c, 0);
     if (!of_float(c)) return export_2(c, "Mod", a, b);
     edge *rest = with_int(c, export_2(c, "Mod", a, b), "fmod", 1);
-    edge *is_other = export_2(c, "Less", export_2(c, "Mul", export_1(c, "Sign", rest), export_1(c, "Sign", b)), zero);
+    edge *is_other =
+        export_2(c, "Less", export_2(c, "Mul", export_1(c, "Sign", rest), export_1(c, "Sign", b)), zero);
     return export_3(c, "Where", is_other, export_2(c, "Add", rest, b), rest);
 }
 
@@ -225,7 +228,8 @@ edge *export_logical_not(export_call *c) {
 }
 
 static edge *bits(export_call *c, const char *of_integers, const char *of_bool) {
-    return export_2(c, export_dtype(c, 0) == WEFT_BOOL ? of_bool : of_integers, export_in(c, 0), export_in(c, 1));
+    return export_2(c, export_dtype(c, 0) == WEFT_BOOL ? of_bool : of_integers, export_in(c, 0),
+                    export_in(c, 1));
 }
 
 edge *export_bitwise_and(export_call *c) {

@@ -20,7 +20,8 @@ edge *export_matmul(export_call *c) {
 /* Of matrices one Gemm; else the product over the last axis. */
 edge *export_linear(export_call *c) {
     edge *x = export_in(c, 0), *bias = export_in(c, 2);
-    if (export_ndim(c, 0) == 2) return with_int(c, export_3(c, "Gemm", x, export_in(c, 1), bias), "transB", 1);
+    if (export_ndim(c, 0) == 2)
+        return with_int(c, export_3(c, "Gemm", x, export_in(c, 1), bias), "transB", 1);
     edge *y = export_2(c, "MatMul", x, transposed(c, 1));
     return bias ? export_2(c, "Add", y, bias) : y;
 }

@@ -19,7 +19,8 @@ static edge *reordered(export_call *c, const layer *l, edge *rows) {
     int64_t *from = kit_take(c->e->arena, (size_t)n, sizeof *from);
     for (int64_t i = 0; from && i < n; i++) from[i] = l->order[i / hidden] * hidden + i % hidden;
     if (!from || !rows) return NULL;
-    if (l->gates > 1) rows = with_int(c, export_2(c, "Gather", rows, export_constant(c, WEFT_I64, 1, &n, from)), "axis", 0);
+    if (l->gates > 1)
+        rows = with_int(c, export_2(c, "Gather", rows, export_constant(c, WEFT_I64, 1, &n, from)), "axis", 0);
     return export_unsqueeze(c, rows, 0);
 }
 
@@ -32,7 +33,8 @@ static edge *zeros(export_call *c, int64_t n) {
 static edge *biases(export_call *c, const layer *l, edge *of_input) {
     int64_t n = l->gates * weft_dim(export_operand(c, W), 1);
     if (!of_input && !l->bias) return NULL;
-    edge *parts[] = {reordered(c, l, of_input ? of_input : zeros(c, n)), reordered(c, l, l->bias ? l->bias : zeros(c, n))};
+    edge *parts[] = {reordered(c, l, of_input ? of_input : zeros(c, n)),
+                     reordered(c, l, l->bias ? l->bias : zeros(c, n))};
     return export_concat(c, 2, parts, 1);
 }
 
@@ -41,7 +43,8 @@ static edge *identity(export_call *c, int64_t n) {
     int64_t shape[] = {n, n};
     float *all = kit_take(c->e->arena, (size_t)(n * n), sizeof *all);
     for (int64_t i = 0; all && i < n; i++) all[i * n + i] = 1;
-    return all ? export_cast(c, export_constant(c, WEFT_F32, 2, shape, all), WEFT_F32, export_dtype(c, X)) : NULL;
+    return all ? export_cast(c, export_constant(c, WEFT_F32, 2, shape, all), WEFT_F32, export_dtype(c, X))
+               : NULL;
 }
 
 static edge *of(export_call *c, const weft_node *node, int i) {
@@ -56,8 +59,10 @@ static edge *recurrent(export_call *c, const layer *l) {
     bool is_linear = weft_node_about(before, &about) && !strcmp(about.op, "linear");
     int64_t hidden = weft_dim(export_operand(c, W), 1);
     edge *x = is_linear ? of(c, before, 0) : export_in(c, X);
-    edge *w = is_linear ? of(c, before, 1) : identity(c, l->gates * hidden), *bias = is_linear ? of(c, before, 2) : NULL;
-    edge *h0 = l->h0 ? export_unsqueeze(c, l->h0, 0) : NULL, *c0 = l->c0 ? export_unsqueeze(c, l->c0, 0) : NULL;
+    edge *w = is_linear ? of(c, before, 1) : identity(c, l->gates * hidden),
+         *bias = is_linear ? of(c, before, 2) : NULL;
+    edge *h0 = l->h0 ? export_unsqueeze(c, l->h0, 0) : NULL,
+         *c0 = l->c0 ? export_unsqueeze(c, l->c0, 0) : NULL;
     edge *in[] = {x, reordered(c, l, w), reordered(c, l, export_in(c, W)), biases(c, l, bias), NULL, h0, c0};
     edge *y = export_new(c, l->op, 7, in, l->gates == 4 ? 3 : 2);
     with_int(c, y, "hidden_size", hidden);
@@ -93,8 +98,8 @@ static bool reads(const weft_node *node, const weft_value *v) {
 static bool is_same(const weft_node *node) {
     weft_node_info about;
     weft_attribute factor = {0};
-    return weft_node_about(node, &about) && !strcmp(about.op, "scale") && weft_node_attribute(node, "factor", &factor) &&
-           factor.real == 1;
+    return weft_node_about(node, &about) && !strcmp(about.op, "scale") &&
+           weft_node_attribute(node, "factor", &factor) && factor.real == 1;
 }
 
 /* Whether the graph reads v's last step alone. A scaled value is not read by what scales it again. */
@@ -127,14 +132,19 @@ static bool last_cell(export_call *c, edge *y) {
 
 /* i, f, g, o of Weft; i, o, f, c of ONNX. */
 edge *export_lstm(export_call *c) {
-    edge *y = recurrent(c, &(layer){.op = "LSTM", .gates = 4, .order = {0, 3, 1, 2}, .h0 = export_in(c, H0), .c0 = export_in(c, 3)});
+    edge *y = recurrent(
+        c,
+        &(layer){
+            .op = "LSTM", .gates = 4, .order = {0, 3, 1, 2}, .h0 = export_in(c, H0), .c0 = export_in(c, 3)});
     if (!y || (export_wants(c, 1) && !last_cell(c, y))) return NULL;
     return export_squeeze(c, y, 1);
 }
 
 /* r, z, n of Weft; z, r, h of ONNX. */
 edge *export_gru(export_call *c) {
-    edge *y = recurrent(c, &(layer){.op = "GRU", .gates = 3, .order = {1, 0, 2}, .h0 = export_in(c, H0), .bias = export_in(c, 3)});
+    edge *y = recurrent(
+        c, &(layer){
+               .op = "GRU", .gates = 3, .order = {1, 0, 2}, .h0 = export_in(c, H0), .bias = export_in(c, 3)});
     return y ? export_squeeze(c, with_int(c, y, "linear_before_reset", 1), 1) : NULL;
 }
 

@@ -20,7 +20,8 @@ static edge *corrected(export_call *c, edge *mean) {
     double correction = export_real(c, "correction"), count = 1;
     for (int i = 0; i < (axes.n ? axes.n : export_ndim(c, 0)); i++) {
         int64_t axis = axes.n ? axes.integers[i] : i;
-        int64_t length = export_fixed(c, export_operand(c, 0), (int)(axis < 0 ? axis + export_ndim(c, 0) : axis));
+        int64_t length =
+            export_fixed(c, export_operand(c, 0), (int)(axis < 0 ? axis + export_ndim(c, 0) : axis));
         if (length < 0) return NULL;
         count *= (double)length;
     }

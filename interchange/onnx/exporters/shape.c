@@ -72,7 +72,8 @@ edge *export_concat_op(export_call *c) {
 
 /* The whole axis is the operand. */
 edge *export_slice_op(export_call *c) {
-    int64_t axis = export_axis(c, "axis"), begin = export_int(c, "begin"), end = export_int(c, "end"), step = export_int(c, "step");
+    int64_t axis = export_axis(c, "axis"), begin = export_int(c, "begin"), end = export_int(c, "end"),
+            step = export_int(c, "step");
     bool is_whole = begin == 0 && end == INT64_MAX && step < 2;
     return is_whole ? export_in(c, 0) : export_slice(c, export_in(c, 0), axis, begin, end, step ? step : 1);
 }
@@ -95,7 +96,10 @@ static edge *spread(export_call *c, edge *x, int64_t axis, int64_t between, edge
     int64_t pads[] = {0, between}, last = axis + 1;
     int n = export_ndim(c, 0);
     if (!export_lengths(c, export_operand(c, 0), length)) return NULL;
-    x = export_new(c, "Pad", 4, (edge *[]){export_unsqueeze(c, x, axis + 1), export_ints(c, 2, pads), value, export_ints(c, 1, &last)}, 1);
+    x = export_new(c, "Pad", 4,
+                   (edge *[]){export_unsqueeze(c, x, axis + 1), export_ints(c, 2, pads), value,
+                              export_ints(c, 1, &last)},
+                   1);
     length[axis] = (export_length){length[axis].per_batch * (between + 1), length[axis].rest * (between + 1)};
     return export_slice(c, export_reshape(c, x, n, length), axis, 0, -between, 1);
 }
@@ -106,5 +110,6 @@ edge *export_pad(export_call *c) {
     edge *x = export_in(c, 0), *value = export_number(c, export_dtype(c, 0), export_real(c, "value"));
     if (between) x = spread(c, x, axis, between, value);
     if (!pads[0] && !pads[1]) return x;
-    return export_new(c, "Pad", 4, (edge *[]){x, export_ints(c, 2, pads), value, export_ints(c, 1, &axis)}, 1);
+    return export_new(c, "Pad", 4, (edge *[]){x, export_ints(c, 2, pads), value, export_ints(c, 1, &axis)},
+                      1);
 }

@@ -37,7 +37,8 @@ static int export_run(const options *o) {
 const command command_export = {
     .name = "export",
     .summary = "Writes a graph that predicts, with its weights, as an ONNX file",
-    .options = "seed graph weights rename partial random-weights fixed-batch external-data random-inputs output",
+    .options =
+        "seed graph weights rename partial random-weights fixed-batch external-data random-inputs output",
     .example = "graphtool export resnet18.bin --weights best.safetensors -o resnet18.onnx",
     .run = export_run,
     .ranks = COMMAND_LEADS,
