@@ -4,7 +4,7 @@
     export.py PATH/TO/weft-zoo [--only REGEX] [--keep FOLDER]
 
 Weights and inputs are random. Outputs of onnxruntime and of Weft may differ by 1e-5 of the largest element, at the batch that the model
-was built with and at another one; integers (of an argmax, or a cast) may differ where what they come from is as near. Random draws become
+was built with and at another one; integers are equal, but pixels (u8) may be 1 apart, one in a thousand. Random draws become
 inputs, which get the numbers that Weft drew. Where the importer has the operators, the file is imported again, too, and the same holds.
 Prints a line for each model, and counts. Status 1: a file is wrong, or a graph is refused that none of REFUSED names.
 """
@@ -54,7 +54,7 @@ def differs(name, found, expected):
 
 
 def drawn(model):
-    """Makes the draws of the graph outputs, so that onnxruntime gets the same numbers."""
+    """The random ops of graph predict. weft_run() makes them outputs, so that onnxruntime gets the same numbers."""
     return re.findall(r"= (random_\w+)\(", model.text().split("graph predict ")[1].split("\ngraph ")[0])
 
 
