@@ -1,5 +1,5 @@
 /** @file
- * onnx.h - ONNX files become graphs of a model: `libweft_train`.
+ * onnx.h - ONNX files become graphs of a model, and graphs ONNX files: `libweft_train`.
  *
  *     weft_onnx *file = weft_onnx_open("resnet18.onnx", NULL, &error);
  *     weft_model *m = weft_model_new("resnet18");
@@ -10,11 +10,13 @@
  * Initializers of floating point are parameters; scalars, integers and what follows from them are constants.
  * What depends on constants and shapes alone is computed once, here. Files may be hostile. docs/onnx.md has
  * the table of operators.
+ *
+ *     weft_onnx_export(graph, store, "generator.onnx", NULL, &error);
  */
 #ifndef WEFT_ONNX_H
 #define WEFT_ONNX_H
 
-#include "weft/model.h"
+#include "weft/file.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -77,6 +79,32 @@ WEFT_API weft_value *weft_onnx_value(const weft_onnx *file, const char *name);
 /** Writes the initial values of the parameters of all graphs built so far as safetensors, in the types that
  * the file has them in, without holding them in memory. */
 WEFT_API weft_status weft_onnx_weights(weft_onnx *file, const char *path, weft_error *error);
+
+/** Options of weft_onnx_export(); NULL or zeroes: the defaults. */
+typedef struct weft_onnx_export_options {
+    /** A safetensors file that has the values instead of a store, by PyTorch's dotted names. f64, f16 and
+     * bf16 become f32. */
+    const char *weights;
+    bool fixed_batch; /**< lengths are numbers, by the model's batch; else the file takes any batch */
+    /** Values go to a file PATH.data beside PATH. That is so anyway where the model has more than 2 GB, the
+     * most that an ONNX file can have. */
+    bool external_data;
+    /** random_normal and random_uniform become inputs, called by scope and op
+     * ("generator.random_normal"); else a graph with one is an error, since no two runtimes draw the same
+     * numbers. */
+    bool random_inputs;
+    const weft_env *env;              /**< memory and files; NULL: malloc and the operating system's */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
+} weft_onnx_export_options;
+
+/** Writes a graph that trains nothing, with the values of a store, as an ONNX file of opset 21 (ONNX 1.16):
+ * onnxruntime since 1.18 and OpenVINO since 2024.2 take it. It is the graph as it was built, before any pass
+ * of the compiler and in its own types. Inputs and outputs keep their names, and an axis that is the batch
+ * is called "batch"; parameters have PyTorch's dotted names, nodes those of scope and operator. One tensor
+ * at a time is in memory. `store` is NULL where options have a file of weights. WEFT_UNSUPPORTED: an op has
+ * no counterpart; the error names it, its scope and why. */
+WEFT_API weft_status weft_onnx_export(const weft_graph *graph, const weft_store *store, const char *path,
+                                      const weft_onnx_export_options *options, weft_error *error);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
  * length of a header in 8 bytes, the header in JSON, then the elements. They go from file to file in
  * pieces. */
 #include "interchange/onnx/import.h"
+#include "interchange/onnx/output.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -53,24 +54,13 @@ static char *header_of(weft_onnx *onnx, size_t *length) {
     return text;
 }
 
-typedef struct output {
-    const weft_io *io;
-    void *handle;
-    const char *path; /* under which it is written, until it is whole */
-} output;
-
-static weft_status write_bytes(output *o, const void *from, size_t bytes, weft_error *error) {
-    int code = o->io->write(o->io->context, o->handle, from, bytes);
-    return code ? weft_error_io(error, o->path, "cannot be written", code) : WEFT_OK;
-}
-
 static weft_status put_elements(weft_onnx *onnx, const onnx_tensor *t, output *o, uint8_t *piece, size_t most,
                                 weft_error *error) {
     size_t whole = onnx_tensor_bytes(t);
     for (size_t at = 0; at < whole; at += most) {
         size_t n = whole - at < most ? whole - at : most;
         weft_status status = onnx_tensor_read(&onnx->file, t, at, piece, n, error);
-        if (!status) status = write_bytes(o, piece, n, error);
+        if (!status) status = output_put(o, piece, n, error);
         if (status) return status;
     }
     return WEFT_OK;
@@ -83,32 +73,18 @@ static weft_status put_all(weft_onnx *onnx, output *o, weft_error *error) {
     uint8_t *piece = kit_take_raw(&onnx->arena, PIECE, 1);
     uint64_t first = length;
     if (!header || !piece) return kit_no_memory(error, o->path);
-    weft_status status = write_bytes(o, &first, sizeof first, error);
-    if (!status) status = write_bytes(o, header, length, error);
+    weft_status status = output_put(o, &first, sizeof first, error);
+    if (!status) status = output_put(o, header, length, error);
     for (int i = 0; !status && i < onnx->n_variables; i++)
         status = put_elements(onnx, onnx->variables[i].initializer, o, piece, PIECE, error);
     kit_drop(&onnx->arena, piece);
     return status;
 }
 
-/* Written under another name beside its own, flushed, and renamed into place. */
 weft_status weft_onnx_weights(weft_onnx *onnx, const char *path, weft_error *error) {
     weft_error own;
+    output o;
     error = kit_error(error, &own);
-    size_t n = strlen(path) + 8;
-    char *beside = kit_take(&onnx->arena, n, 1);
-    if (!beside) return kit_no_memory(error, path);
-    snprintf(beside, n, "%s.new", path);
-    output o = {.io = weft_files(&onnx->arena.env), .path = beside};
-    int code = o.io->open_write(o.io->context, beside, &o.handle);
-    if (code) return weft_error_io(error, beside, "cannot be written", code);
-    weft_status status = put_all(onnx, &o, error);
-    if (!status && (code = o.io->sync(o.io->context, o.handle)))
-        status = weft_error_io(error, beside, "cannot be written", code);
-    code = o.io->close(o.io->context, o.handle);
-    if (!status && code) status = weft_error_io(error, beside, "cannot be written", code);
-    if (!status && (code = o.io->rename(o.io->context, beside, path)))
-        status = weft_error_io(error, path, "cannot be written", code);
-    if (status) o.io->remove(o.io->context, beside);
-    return status;
+    weft_status status = output_open(&o, &onnx->arena, path, error);
+    return status ? status : output_close(&o, put_all(onnx, &o, error), error);
 }

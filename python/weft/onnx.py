@@ -1,10 +1,14 @@
-"""ONNX files as graphs of a model.
+"""ONNX files as graphs of a model, and graphs as ONNX files.
 
     m = weft.Model("resnet18", batch=2)
     file = weft.Onnx("resnet18.onnx")
     file.graph(m, "predict")
     file.weights("resnet18.safetensors")
+
+    weft.export_onnx(m.graphs["predict"], "resnet18.onnx", store)
 """
+import os
+
 from ._arrays import as_array
 from ._build import BATCH, place
 from ._handles import Handle
@@ -42,6 +46,22 @@ class Onnx(Handle):
     def weights(self, path):
         """Writes the initial values of the parameters of all graphs built so far as safetensors."""
         call(lib.weft_onnx_weights, self.pointer, text(path))
+
+
+def export_onnx(graph, path, weights, fixed_batch=False, external_data=False, random_inputs=False):
+    """Writes a graph that trains nothing as an ONNX file of opset 21.
+
+    weights: a Store, or the path of a safetensors file
+    fixed_batch: lengths are numbers; else the file takes any batch
+    external_data: values go to a file PATH.data, as they do anyway above 2 GB
+    random_inputs: random_normal and random_uniform become inputs, by scope and op
+    """
+    made = ffi.new("weft_onnx_export_options *")
+    made.fixed_batch, made.external_data, made.random_inputs = fixed_batch, external_data, random_inputs
+    store = weights.pointer if isinstance(weights, Handle) else NULL
+    file = text(os.fspath(weights)) if store == NULL else NULL
+    made.weights = file
+    call(lib.weft_onnx_export, graph.pointer, store, text(os.fspath(path)), made)
 
 
 def _axes(axes, keep):

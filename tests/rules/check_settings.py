@@ -97,6 +97,8 @@ ELSEWHERE = {
     "weft_weights_report": "written by the library",
     "weft_parameter_info": "written by the library",
     "weft_node_info": "written by the library",
+    "weft_attribute": "written by the library",
+    "weft_onnx_export_options": "by position: tests/onnx/export.py, export_ops.py",
     "weft_stored": "written by the library",
     "weft_memory": "written by the library",
     "weft_node_event": "written by the library",

@@ -20,7 +20,8 @@ static const struct {
     {"Ranks", "world rank strategy ddp zero shard bucket-cap-mb reduce serial ranks launcher comm timeout "
               "grace rings @world @spread"},
     {"Picture", "view all depth max-nodes type"},
-    {"Output", "output work-dir log log-every csv tensorboard curves samples fetch grid scale picture "
+    {"Output", "fixed-batch external-data random-inputs output work-dir log log-every csv tensorboard curves "
+               "samples fetch grid scale picture "
                "profile after dump bytes "
                "estimate markdown json"},
     {"Settings", "config print-config help"},

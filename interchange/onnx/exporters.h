@@ -1,0 +1,18 @@
+/* exporters.h - the ops that the exporter knows. */
+#ifndef WEFT_INTERCHANGE_ONNX_EXPORTERS_H
+#define WEFT_INTERCHANGE_ONNX_EXPORTERS_H
+
+#include "interchange/onnx/export.h"
+
+/* An op of Weft: one of the three that follow its name is set. */
+typedef struct export_row {
+    const char *op;
+    const char *same;               /* the operator of ONNX that is the same, without attributes */
+    edge *(*build)(export_call *c); /* makes its nodes, and returns what is result 0; NULL: an error */
+    const char *refused;            /* why there is no such thing in a file */
+} export_row;
+
+/* NULL: there is none. */
+const export_row *export_row_of(const char *op);
+
+#endif
