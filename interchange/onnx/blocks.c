@@ -20,7 +20,7 @@ edge *export_refuse(export_call *c, const char *format, ...) {
     return NULL;
 }
 
-static void *take(export_call *c, size_t count, size_t width) {
+static void *take_room(export_call *c, size_t count, size_t width) {
     void *made = kit_take(c->e->arena, count ? count : 1, width);
     if (!made && !c->e->error->status) kit_no_memory(c->e->error, c->e->path);
     return made;
@@ -110,11 +110,11 @@ bool is_float(weft_dtype dtype) {
 /* ---- nodes ---- */
 
 edge *export_new(export_call *c, const char *op, int n_in, edge *const *in, int n_out) {
-    export_node *n = take(c, 1, sizeof *n);
+    export_node *n = take_room(c, 1, sizeof *n);
     if (!n) return NULL;
     *n = (export_node){.before = c->e->last, .op = op, .scope = c->about.scope, .n_in = n_in, .n_out = n_out};
-    n->in = take(c, (size_t)n_in, sizeof *n->in);
-    n->out = take(c, (size_t)n_out, sizeof *n->out);
+    n->in = take_room(c, (size_t)n_in, sizeof *n->in);
+    n->out = take_room(c, (size_t)n_out, sizeof *n->out);
     if (!n->in || !n->out) return NULL;
     for (int i = 0; i < n_in; i++) n->in[i] = in[i];
     for (int i = 0; i < n_out; i++) n->out[i] = (edge){.from = n, .index = i};
@@ -141,7 +141,7 @@ edge *export_out(edge *first, int i) {
 
 /* At the end of the list. */
 static export_attribute *add_attribute(export_call *c, edge *e, const char *name, onnx_attribute_type type) {
-    export_attribute *a = e ? take(c, 1, sizeof *a) : NULL, **end = e ? &e->from->attributes : NULL;
+    export_attribute *a = e ? take_room(c, 1, sizeof *a) : NULL, **end = e ? &e->from->attributes : NULL;
     if (!a) return NULL;
     *a = (export_attribute){.name = name, .type = type};
     while (*end) end = &(*end)->next;
@@ -150,7 +150,7 @@ static export_attribute *add_attribute(export_call *c, edge *e, const char *name
 
 edge *with_ints(export_call *c, edge *e, const char *name, int n, const int64_t *values) {
     export_attribute *a = add_attribute(c, e, name, ONNX_ATTRIBUTE_INTS);
-    int64_t *copy = a ? take(c, (size_t)n, sizeof *copy) : NULL;
+    int64_t *copy = a ? take_room(c, (size_t)n, sizeof *copy) : NULL;
     if (!copy) return NULL;
     for (int i = 0; i < n; i++) copy[i] = values[i];
     a->n = n;
@@ -192,7 +192,7 @@ typedef struct known_constant {
     edge *is;
 } known_constant;
 
-static bool is_same(const edge *e, const tensor *type, const void *data) {
+static bool are_equal(const edge *e, const tensor *type, const void *data) {
     if (e->type.dtype != type->dtype || e->type.ndim != type->ndim) return false;
     for (int i = 0; i < type->ndim; i++)
         if (e->type.shape[i] != type->shape[i]) return false;
@@ -201,8 +201,8 @@ static bool is_same(const edge *e, const tensor *type, const void *data) {
 
 static edge *new_constant(export_call *c, const tensor *type, const void *data) {
     size_t bytes = tensor_bytes(type);
-    edge *made = take(c, 1, sizeof *made);
-    void *copy = made ? take(c, bytes, 1) : NULL;
+    edge *made = take_room(c, 1, sizeof *made);
+    void *copy = made ? take_room(c, bytes, 1) : NULL;
     if (!copy) return NULL;
     memcpy(copy, data, bytes);
     *made = (edge){.type = *type, .data = copy};
@@ -216,8 +216,8 @@ edge *export_constant(export_call *c, weft_dtype dtype, int ndim, const int64_t 
     uint64_t hash = kit_hash(data, tensor_bytes(&type), 0);
     known_constant **list = &c->e->known[hash % EXPORT_LISTS];
     for (known_constant *k = *list; k; k = k->next)
-        if (k->hash == hash && is_same(k->is, &type, data)) return k->is;
-    known_constant *k = take(c, 1, sizeof *k);
+        if (k->hash == hash && are_equal(k->is, &type, data)) return k->is;
+    known_constant *k = take_room(c, 1, sizeof *k);
     edge *made = k ? new_constant(c, &type, data) : NULL;
     if (!made) return NULL;
     *k = (known_constant){*list, hash, made};
@@ -249,7 +249,7 @@ edge *export_number(export_call *c, weft_dtype dtype, double value) {
 }
 
 edge *export_parameter(export_call *c, const char *path, const weft_value *v) {
-    edge *made = take(c, 1, sizeof *made);
+    edge *made = take_room(c, 1, sizeof *made);
     if (!made) return NULL;
     int64_t shape[WEFT_MAX_NDIM];
     for (int i = 0; i < weft_ndim(v); i++) shape[i] = weft_dim(v, i);

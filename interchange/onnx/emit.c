@@ -5,7 +5,7 @@
 
 enum { LONGEST = 10 }; /* bytes of a varint */
 
-static void put(emit *e, const void *data, size_t bytes) {
+static void put_in(emit *e, const void *data, size_t bytes) {
     uint8_t *room = e->is_out ? NULL : kit_grow(e->arena, e->bytes, e->length + bytes, 1);
     e->is_out = !room;
     if (!room) return;
@@ -24,7 +24,7 @@ static size_t varint(uint64_t value, uint8_t bytes[LONGEST]) {
 
 static void put_varint(emit *e, uint64_t value) {
     uint8_t bytes[LONGEST];
-    put(e, bytes, varint(value, bytes));
+    put_in(e, bytes, varint(value, bytes));
 }
 
 static void put_tag(emit *e, uint32_t number, wire_kind kind) {
@@ -41,7 +41,7 @@ void emit_real(emit *e, uint32_t number, float value) {
     memcpy(&bits, &value, sizeof bits);
     uint8_t bytes[] = {(uint8_t)bits, (uint8_t)(bits >> 8), (uint8_t)(bits >> 16), (uint8_t)(bits >> 24)};
     put_tag(e, number, WIRE_FIXED32);
-    put(e, bytes, sizeof bytes);
+    put_in(e, bytes, sizeof bytes);
 }
 
 void emit_head(emit *e, uint32_t number, uint64_t bytes) {
@@ -51,7 +51,7 @@ void emit_head(emit *e, uint32_t number, uint64_t bytes) {
 
 void emit_data(emit *e, uint32_t number, const void *data, size_t bytes) {
     emit_head(e, number, bytes);
-    put(e, data, bytes);
+    put_in(e, data, bytes);
 }
 
 void emit_text(emit *e, uint32_t number, const char *text) {
@@ -67,7 +67,7 @@ size_t emit_begin(emit *e, uint32_t number) {
 void emit_end(emit *e, size_t begin) {
     uint8_t head[LONGEST];
     size_t bytes = e->length - begin, n = varint(bytes, head);
-    put(e, head, n);
+    put_in(e, head, n);
     if (e->is_out) return;
     memmove(e->bytes + begin + n, e->bytes + begin, bytes);
     memcpy(e->bytes + begin, head, n);

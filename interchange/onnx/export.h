@@ -1,8 +1,9 @@
 /* export.h - how a graph of Weft becomes nodes of ONNX.
  *
- * The walk (export.c) goes over the graph's nodes in their order and calls the row of each op (exporters.h). A
- * row makes nodes of ONNX and returns what stands for the result. Nodes stay in memory until the walk is
- * over; then names are given and the file is written (save.c). Nodes that no output needs are left out.
+ * The walk (export.c) goes over the graph's nodes in their order and calls the row of each op
+ * (exporters.h). A row makes nodes of ONNX and returns what stands for the result. Nodes stay in memory
+ * until the walk is over; then names are given and the file is written (save.c). Nodes that no output needs
+ * are left out.
  *
  * A failure is recorded once. Functions take NULL and pass it through, so a row need not ask. */
 #ifndef WEFT_INTERCHANGE_ONNX_EXPORT_H

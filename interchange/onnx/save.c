@@ -1,8 +1,9 @@
 /* save.c - a graph of nodes as an ONNX file (github.com/onnx/onnx, onnx/onnx.proto).
  *
- * Nodes, inputs and outputs are made in memory. Elements of initializers go from the store, or the safetensors
- * file, to the ONNX file one tensor after another; so the lengths of the messages that they are in are counted
- * before. Protocol Buffers have no message above 2 GB: elements of a larger model go to a file beside it. */
+ * Nodes, inputs and outputs are made in memory. Elements of initializers go from the store, or the
+ * safetensors file, to the ONNX file one tensor after another; so the lengths of the messages that they
+ * are in are counted before. Protocol Buffers have no message above 2 GB: elements of a larger model go
+ * to a file beside it. */
 #include "interchange/onnx/export.h"
 #include "interchange/onnx/emit.h"
 #include "interchange/onnx/output.h"
@@ -397,7 +398,7 @@ static const char *last_part(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-static weft_status prepare(exporter *e, edge *const *outputs, int n_outputs) {
+static weft_status make_ready(exporter *e, edge *const *outputs, int n_outputs) {
     for (const edge *i = e->inputs; i; i = i->next) name_take(e, i->name);
     for (int i = 0; i < n_outputs; i++)
         if (!name_take(e, outputs[i]->name)) return name_taken(e, "output", outputs[i]->name);
@@ -412,7 +413,7 @@ weft_status export_save(exporter *e, edge *const *outputs, int n_outputs) {
     emit head = {.arena = e->arena}, graph = {.arena = e->arena};
     char *location = kit_take(e->arena, strlen(e->path) + sizeof ".data", 1);
     saving s = {.e = e, .is_apart = e->options->external_data, .location = location};
-    weft_status status = location ? prepare(e, outputs, n_outputs) : kit_no_memory(e->error, e->path);
+    weft_status status = location ? make_ready(e, outputs, n_outputs) : kit_no_memory(e->error, e->path);
     if (status) return status;
     sprintf(location, "%s.data", last_part(e->path));
     put_graph(e, &graph, outputs, n_outputs);

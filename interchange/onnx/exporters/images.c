@@ -84,7 +84,7 @@ edge *export_max_pool2d(export_call *c) {
 }
 
 /* x with the padding, and a pool without it. */
-static edge *padded(export_call *c, edge *x, pool *p) {
+static edge *with_padding(export_call *c, edge *x, pool *p) {
     weft_attribute pad = export_attribute_of(c, "pad");
     int64_t pads[2 * AXES], axes[AXES] = {FIRST, FIRST + 1};
     if (!pad.integers[0] && !pad.integers[1]) return x;
@@ -105,7 +105,7 @@ edge *export_avg_pool2d(export_call *c) {
     double divisor = export_real(c, "divisor");
     if (!pool_of(c, &p)) return NULL;
     bool counts = !export_int(c, "exclude_pad") || divisor != 0;
-    if (counts) x = padded(c, x, &p);
+    if (counts) x = with_padding(c, x, &p);
     for (int i = 0; i < 2 * AXES; i++)
         if (p.pads[i] >= p.kernel[i % AXES])
             return export_refuse(c, "runtimes want less padding than the kernel is long");
@@ -252,7 +252,8 @@ edge *export_unfold(export_call *c) {
     pool p = {.reaches_out = false};
     int64_t out[AXES], count = kernel.integers[0] * kernel.integers[1];
     export_length length[WEFT_MAX_NDIM];
-    edge *x = padded(c, export_in(c, 0), &p), **parts = kit_take(c->e->arena, (size_t)count, sizeof *parts);
+    edge *x = with_padding(c, export_in(c, 0), &p),
+         **parts = kit_take(c->e->arena, (size_t)count, sizeof *parts);
     for (int i = 0; i < AXES; i++) {
         int64_t in = export_fixed(c, export_operand(c, 0), FIRST + i);
         if (in < 0) return NULL;

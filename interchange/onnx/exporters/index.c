@@ -94,8 +94,8 @@ edge *export_scatter_add(export_call *c) {
     return scattered(c, "add");
 }
 
-/* `fresh`: what is at the places does not count. A product begins there with 1, and an extreme with one of the
- * elements that are joined, which changes none. */
+/* `fresh`: what is at the places does not count. A product begins there with 1, and an extreme with one
+ * of the elements that are joined, which changes none. */
 edge *export_scatter_reduce(export_call *c) {
     bool is_product = !strcmp(export_word(c, "join"), "prod");
     const char *reduction = is_product ? "mul" : !strcmp(export_word(c, "join"), "amax") ? "max" : "min";

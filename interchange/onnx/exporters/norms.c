@@ -41,7 +41,7 @@ edge *export_rms_norm(export_call *c) {
 }
 
 /* A number for each channel, [C], beside x[N, C, ...]. */
-static edge *beside(export_call *c, edge *channels) {
+static edge *next_to(export_call *c, edge *channels) {
     int64_t shape[WEFT_MAX_NDIM] = {-1, 1, 1, 1};
     return export_ndim(c, 0) == 2 ? channels : export_2(c, "Reshape", channels, export_ints(c, 3, shape));
 }
@@ -60,8 +60,8 @@ edge *export_batch_norm(export_call *c) {
     int64_t flat = -1;
     if (export_wants(c, 1)) export_set(c, 1, export_2(c, "Reshape", mean, export_ints(c, 1, &flat)));
     if (export_wants(c, 2)) export_set(c, 2, export_2(c, "Reshape", rstd, export_ints(c, 1, &flat)));
-    edge *y = export_2(c, "Mul", export_2(c, "Mul", apart, rstd), beside(c, export_in(c, 1)));
-    return export_2(c, "Add", y, beside(c, export_in(c, 2)));
+    edge *y = export_2(c, "Mul", export_2(c, "Mul", apart, rstd), next_to(c, export_in(c, 1)));
+    return export_2(c, "Add", y, next_to(c, export_in(c, 2)));
 }
 
 edge *export_cross_entropy(export_call *c) {

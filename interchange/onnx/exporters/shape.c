@@ -91,7 +91,7 @@ edge *export_flip(export_call *c) {
 }
 
 /* Between elements: each gets an axis with so many after it, which the ones after the last are taken off. */
-static edge *spread(export_call *c, edge *x, int64_t axis, int64_t between, edge *value) {
+static edge *spread_out(export_call *c, edge *x, int64_t axis, int64_t between, edge *value) {
     export_length length[WEFT_MAX_NDIM];
     int64_t pads[] = {0, between}, last = axis + 1;
     int n = export_ndim(c, 0);
@@ -108,7 +108,7 @@ edge *export_pad(export_call *c) {
     int64_t axis = export_axis(c, "axis"), between = export_int(c, "between");
     int64_t pads[] = {export_int(c, "before"), export_int(c, "after")};
     edge *x = export_in(c, 0), *value = export_number(c, export_dtype(c, 0), export_real(c, "value"));
-    if (between) x = spread(c, x, axis, between, value);
+    if (between) x = spread_out(c, x, axis, between, value);
     if (!pads[0] && !pads[1]) return x;
     return export_new(c, "Pad", 4, (edge *[]){x, export_ints(c, 2, pads), value, export_ints(c, 1, &axis)},
                       1);

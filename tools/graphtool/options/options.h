@@ -10,7 +10,7 @@
 
 #include "weft/plan.h"
 
-enum { OPTIONS_MAX_DATA = 16, OPTIONS_MOST = 96 /* rows of the table */, ACTION_WORDS = 2 };
+enum { OPTIONS_MAX_DATA = 16, OPTIONS_MOST = 128 /* rows of the table */, ACTION_WORDS = 2 };
 
 /* The values of an option that may be given several times: --data NAME=FILE, --ddp PATH:FIELDS, and
  * --schedule [NAME=]PARTS, whose name may be left out. */
