@@ -98,7 +98,7 @@ typedef struct weft_onnx_export_options {
 } weft_onnx_export_options;
 
 /** Writes a graph that trains nothing, with the values of a store, as an ONNX file of opset 21 (ONNX 1.16):
- * onnxruntime since 1.18 and OpenVINO since 2024.2 take it. It is the graph as it was built, before any pass
+ * onnxruntime 1.32 runs it. It is the graph as it was built, before any pass
  * of the compiler and in its own types. Inputs and outputs keep their names, and an axis that is the batch
  * is called "batch"; parameters have PyTorch's dotted names, nodes those of scope and operator. One tensor
  * at a time is in memory. `store` is NULL where options have a file of weights. WEFT_UNSUPPORTED: an op has

@@ -11,7 +11,8 @@
 
 #include "interchange/onnx/file.h"
 #include "weft/onnx.h"
-#include "weft/weft.h"
+#include "weft/file.h"
+#include "weft/onnx.h"
 
 /* A value of the file: the result of a node, an input, or an initializer. */
 typedef struct edge {
@@ -78,8 +79,7 @@ typedef struct exporter {
     edge *parameters, **parameters_end;
     edge *constants, **constants_end;           /* in the order of making */
     struct known_constant *known[EXPORT_LISTS]; /* by their elements */
-    const weft_value
-        *batch_of; /* an input whose axis `batch_axis` is the batch; NULL: the batch is a number */
+    const weft_value *batch_of; /* an input whose axis below is the batch; NULL: the batch is a number */
     int batch_axis;
     edge *batch; /* its length, i64[1]; NULL: nobody has asked for it */
     struct export_name *names[EXPORT_LISTS];

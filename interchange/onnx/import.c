@@ -113,12 +113,13 @@ static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool i
     folder[name ? name - path : 0] = 0;
     name = name ? name + 1 : path;
     weft_init init = onnx_initial(in, t, is_state);
-    onnx_leave(in, in->scope, side);
+    const char *scope = in->is_entered[side] ? in->scope : "";
+    onnx_leave(in, scope, side);
     onnx_enter(in, folder, side);
     weft_value *v = is_state ? weft_state_in(in->graph[side], name, WEFT_F32, t->ndim, t->shape, init)
                              : weft_parameter_in(in->graph[side], name, t->ndim, t->shape, init);
     onnx_leave(in, folder, side);
-    onnx_enter(in, in->scope, side);
+    onnx_enter(in, scope, side);
     note_variable(in, path, t, is_state);
     return v;
 }
@@ -235,7 +236,9 @@ static bool build(onnx_call *c, const onnx_operator *op, onnx_value **results) {
     for (c->side = 0; c->side < SIDES && !in->error->status; c->side++) {
         memset(c->results, 0, (size_t)c->node->n_out * sizeof *c->results);
         onnx_enter(in, in->scope, c->side);
+        in->is_entered[c->side] = true;
         weft_value *first = onnx_build_row(c, op);
+        in->is_entered[c->side] = false;
         onnx_leave(in, in->scope, c->side);
         onnx_result(c, 0, first);
         if (onnx_failed(in, c->side, c)) return false;

@@ -12,7 +12,11 @@
 
 #include "interchange/onnx/file.h"
 #include "weft/onnx.h"
-#include "weft/weft.h"
+#include "weft/collectives.h"
+#include "weft/layers.h"
+#include "weft/ops.h"
+#include "weft/session.h"
+#include "weft/train.h"
 
 enum { SIDES = 2 }; /* the graph, and its shadow */
 
@@ -77,7 +81,8 @@ typedef struct importer {
     int depth;         /* of functions and branches */
     int bodies;        /* how many functions, branches and steps of loops are built */
     onnx_head head;
-    const char *scope; /* of the node that is built: "encoder/layer1" */
+    const char *scope;      /* of the node that is built: "encoder/layer1" */
+    bool is_entered[SIDES]; /* the scope is open in the graph of this side */
     weft_error *error;
 } importer;
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """cases.py - the node cases of the onnx package: each is imported, run, and compared with the outputs that it comes with.
 
-    cases.py [--only REGEX] [--list FILE] [--write]
+    cases.py [--only REGEX] [--write] [--table] [--verbose]      needs onnx, and weft
 
 Operands that must be known while importing (shapes, axes, pads) are constants taken from the case; all others are fed. A case passes, is
-wrong, or is refused with a reason. FILE has a line for each case that is expected to be refused, `case: reason`: a case that is not in it
-and is refused fails the run, as does one in it that passes. --write writes FILE as things are.
+wrong, or is refused with a reason. refused.txt lists those that are expected to be refused: a case that is not in it and is refused fails the
+run, as does one in it that passes. --write writes that list as things are, --table the table of docs/onnx.md.
 """
 import argparse
 import collections
@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -48,6 +49,9 @@ def array_of(array):
 def constant_of(kind, array):
     """NumPy has no bf16: torch has."""
     return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) if kind == onnx.TensorProto.BFLOAT16 else array
+
+
+LIST = Path(__file__).with_name("refused.txt")
 
 
 class Refused(Exception):
@@ -158,28 +162,78 @@ def judge(case, folder):
         path.unlink(missing_ok=True)
 
 
+def told(why):
+    """A reason without the names of a file's nodes and values."""
+    return re.sub(r"^\S+\.onnx: |node \d+ '[^']*' ", "", why).splitlines()[0][:200]
+
+
+def operators_of(case, known):
+    """The operators that a case is of: a function written out is a case of the function's operator."""
+    base = re.sub(r"_expanded(_ver\d+)?$", "", case.name)
+    if base in known:
+        return known[base]
+    return sorted({node.op_type for node in case.model.graph.node})
+
+
+def read_list(path):
+    rows = (line.split(": ", 1) for line in path.read_text().splitlines() if ": " in line and not line.startswith("#"))
+    return dict(rows)
+
+
+def write_list(path, refused):
+    head = f"# The node cases of onnx {onnx.__version__} that are refused, and why; written by cases.py --write.\n"
+    path.write_text(head + "".join(f"{name}: {told(why)}\n" for name, why in sorted(refused.items())))
+
+
+def print_table(found):
+    """A row an operator: how many of its cases pass, and why others are refused."""
+    rows = {}
+    for operators, verdict, why in found:
+        for operator in operators:
+            row = rows.setdefault(operator, [0, 0, collections.Counter()])
+            row[1] += 1
+            row[0] += verdict == "passes"
+            if verdict == "refused":
+                row[2][re.sub(r"^\(?[\w.]+(, opset \d+)?\): ", "", told(why))[:90].replace("|", "\\|")] += 1
+    print("| operator | cases | pass | refused, for example |\n|---|---:|---:|---|")
+    for operator, (passed, n, reasons) in sorted(rows.items()):
+        print(f"| {operator} | {n} | {passed} | {reasons.most_common(1)[0][0] if reasons else ''} |")
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", default="")
-    options.add_argument("--list", type=Path)
     options.add_argument("--write", action="store_true")
+    options.add_argument("--table", action="store_true")
     options.add_argument("--verbose", action="store_true")
     o = options.parse_args()
-    counts, reasons, refused = collections.Counter(), collections.Counter(), {}
+    warnings.simplefilter("ignore")
+    counts, refused, found, known = collections.Counter(), {}, [], {}
+    expected = read_list(LIST) if LIST.exists() else {}
+    unexpected = []
     with tempfile.TemporaryDirectory() as folder:
         for case in load_node_model_tests():
+            operators = known.setdefault(case.name, operators_of(case, known))
             if not re.search(o.only, case.name):
                 continue
             verdict, why = judge(case, Path(folder))
             counts[verdict] += 1
+            found.append((operators, verdict, why))
             if verdict == "refused":
                 refused[case.name] = why
-                reasons[re.sub(r"test_\w+.onnx: |node \d+ '[^']*' |'[^']*'|\d+", "_", why)[:110]] += 1
-            if verdict == "wrong" or o.verbose:
+            is_expected = verdict == ("refused" if case.name in expected else "passes")
+            if not is_expected:
+                unexpected.append(case.name)
+            if o.verbose or not (is_expected or o.write):
                 print(f"{case.name}: {verdict}: {why}", flush=True)
-    for reason, n in reasons.most_common(60):
-        print(f"{n:5} {reason}")
-    print(", ".join(f"{counts[v]} {v}" for v in ("passes", "refused", "wrong")))
+    if o.write:
+        write_list(LIST, refused)
+    if o.table:
+        print_table(found)
+    failed = counts["wrong"] if o.write else len(unexpected)
+    print(f"\n{sum(counts.values())} cases: {counts['passes']} pass, {counts['refused']} are refused, {counts['wrong']} are wrong.")
+    print(f"cases: {sum(counts.values())} run, 0 skipped, {failed} failed", file=sys.stderr)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

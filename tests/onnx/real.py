@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """real.py - models exported by PyTorch: each is imported and its outputs are compared with PyTorch's in f64; the error may be 4 times that of
-onnxruntime plus 1e-6 of the largest. Then it trains for ten steps, and its predict graph is exported and run by onnxruntime.
+onnxruntime plus 1e-6 of the largest. Then it trains for ten steps, and its predict graph is exported again and run by onnxruntime.
 
     real.py [--only REGEX] [--folder F]      needs torch, torchvision, transformers, diffusers, onnx, onnxscript, onnxruntime
 
@@ -148,38 +148,43 @@ def error(found, truth):
     return float(np.abs(found.astype(np.float64) - truth).max())
 
 
-def train(path, inputs, folder):
-    """Ten steps of the whole model towards ones: the losses."""
-    model = weft.Model("real", batch=2)
+def imported(name, path, weights):
+    """Graphs train (towards ones) and predict of a file."""
+    model = weft.Model(name, batch=2)
     with weft.Onnx(str(path)) as file:
         file.graph(model, "train", train=True)
         loss = weft.mean(weft.square(weft.offset(file.value("out"), -1)))
         model.minimize(loss, optimizer=weft.Adam(1e-4))
         loss.output("loss")
-        file.weights(str(folder / "w.safetensors"))
-    store = model.compile(batch=2, threads=2).store()
-    store.load(str(folder / "w.safetensors"))
-    with store.session() as s:
-        return [float(s.run("train", **arrays(inputs))["loss"]) for _ in range(10)]
+        file.graph(model, "predict")
+        file.weights(str(weights))
+    return model
 
 
 def judge(name, folder):
+    """("right" | what is not, the errors and losses)"""
     torch_model, inputs, path = exported(name, folder)
-    truth = wide(torch_model, inputs)
+    truth, weights = wide(torch_model, inputs), folder / f"{name}.safetensors"
     theirs = onnxruntime.InferenceSession(str(path)).run(None, arrays(inputs))[0]
-    model = weft.Model(name, batch=2)
-    with weft.Onnx(str(path)) as file:
-        file.graph(model, "predict")
-        file.weights(str(folder / "w.safetensors"))
+    model = imported(name, path, weights)
     store = model.compile(batch=2, threads=2).store()
-    store.load(str(folder / "w.safetensors"))
+    store.load(str(weights))
     with store.session() as s:
         ours = s.run("predict", **arrays(inputs))["out"]
-    limit = 4 * error(theirs, truth) + 1e-6 * np.abs(truth).max()
-    verdict = "right" if error(ours, truth) <= limit else "WRONG"
-    losses = train(path, inputs, folder)
-    verdict = verdict if losses[-1] < losses[0] else "does not train"
-    return verdict, f"error {error(ours, truth):.1e}, onnxruntime {error(theirs, truth):.1e}, loss {losses[0]:.4g} -> {losses[-1]:.4g}"
+        losses = [float(s.run("train", **arrays(inputs))["loss"]) for _ in range(10)]
+        trained = s.run("predict", **arrays(inputs))["out"]
+    again = folder / f"{name}.trained.onnx"
+    weft.export_onnx(model.graphs["predict"], again, store)
+    there = onnxruntime.InferenceSession(str(again)).run(None, arrays(inputs))[0]
+    largest, found = np.abs(truth).max(), "right"
+    if error(ours, truth) > 4 * error(theirs, truth) + 1e-6 * largest:
+        found = "WRONG"
+    elif not losses[-1] < losses[0]:
+        found = "does not train"
+    elif error(there, trained.astype(np.float64)) > 1e-5 * np.abs(trained).max() + 4 * error(theirs, truth):
+        found = "is exported wrong"
+    return found, (f"error {error(ours, truth):.1e}, onnxruntime {error(theirs, truth):.1e}, loss {losses[0]:.4g} -> {losses[-1]:.4g}, "
+                   f"exported {error(there, trained.astype(np.float64)):.1e}")
 
 
 def main():

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define ONNX       TEST_DATA "/onnx/small.onnx "
 #define TRAINS     "mlp.bin " DATA " --threads 1 "
 #define STEPS      TRAINS "--batch 10 --steps 3 "
 #define KEPT       "-o o >/dev/null; md5sum <o"
@@ -38,6 +39,10 @@ static const struct effect {
 } effects[] = {
     {"info", "--json --output=o --depth=1", "mlp.bin"},
     {"ops", "--json --output=o --markdown", ""},
+    {"import", "--output=o.bin", ONNX},
+    {"import", "--batch=3 --axis=batch=4 --loss=mse --head=logits:5", ONNX "-o o.bin; md5sum <o.bin"},
+    {"import", "--minimize=sgd:lr=0.1 --trainable=fc --batch-norm=eval",
+     ONNX "--loss mse -o o.bin; md5sum <o.bin"},
     /* plan */
     {"plan",
      "--graph=val --batch=3 --threads=3 --isa=reference --device=cuda --dtype=bf16 --precision=net:bf16 "

@@ -25,6 +25,7 @@ static const struct rule {
     {"train", "epochs", NEEDS_OTHER, "data"},
     {"train", "val-every metric best early-stop keep-best", NEEDS_OTHER, "val-data"},
     {"train", "checkpoint-every keep keep-best", NEEDS_OTHER, "checkpoint-dir"},
+    {"import", "minimize trainable batch-norm", NEEDS_OTHER, "loss"},
     {"eval predict export", "random-weights", NEEDS_NO_OTHER, "weights"},
     {"export", "seed", NEEDS_OTHER, "random-weights"},
     {NULL, "random-weights weights", NEEDS_PARAMETERS},
