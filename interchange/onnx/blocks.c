@@ -332,9 +332,14 @@ edge *export_expand(export_call *c, edge *x, int n_from, const export_length *fr
 }
 
 edge *export_slice(export_call *c, edge *x, int64_t axis, int64_t begin, int64_t end, int64_t step) {
-    edge *in[] = {x, export_ints(c, 1, &begin), export_ints(c, 1, &end), export_ints(c, 1, &axis), NULL};
-    if (step != 1) in[4] = export_ints(c, 1, &step);
-    return export_new(c, "Slice", step != 1 ? 5 : 4, in, 1);
+    edge *from = export_ints(c, 1, &begin), *to = export_ints(c, 1, &end), *along = export_ints(c, 1, &axis),
+         *by = step != 1 ? export_ints(c, 1, &step) : NULL, *in[] = {x, from, to, along, by};
+    return export_new(c, "Slice", by ? 5 : 4, in, 1);
+}
+
+edge *export_padded(export_call *c, edge *x, int n, const int64_t *axes, const int64_t *pads, edge *value) {
+    edge *lengths = export_ints(c, 2 * n, pads), *along = export_ints(c, n, axes);
+    return export_new(c, "Pad", 4, (edge *[]){x, lengths, value, along}, 1);
 }
 
 edge *export_squeeze(export_call *c, edge *x, int64_t axis) {

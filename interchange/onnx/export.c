@@ -151,7 +151,7 @@ static bool export_one(exporter *e, const weft_node *node) {
 
 /* ---- outputs ---- */
 
-/* Values that have a name already, or are none of a node, get an Identity of the output's name. */
+/* Values that have a name already, or that no node makes, get an Identity of the output's name. */
 static bool name_output(exporter *e, int i, edge **into) {
     const char *name;
     const weft_value *v = weft_graph_output(e->graph, i, &name);

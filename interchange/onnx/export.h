@@ -79,7 +79,8 @@ typedef struct exporter {
     edge *parameters, **parameters_end;
     edge *constants, **constants_end;           /* in the order of making */
     struct known_constant *known[EXPORT_LISTS]; /* by their elements */
-    const weft_value *batch_of; /* an input whose axis below is the batch; NULL: the batch is a number */
+    /* An input whose axis `batch_axis` is the batch; NULL: the batch is a number. */
+    const weft_value *batch_of;
     int batch_axis;
     edge *batch; /* its length, i64[1]; NULL: nobody has asked for it */
     struct export_name *names[EXPORT_LISTS];
@@ -110,7 +111,7 @@ void export_set(export_call *c, int i, edge *is);
 /* Attributes of the op. */
 int64_t export_int(const export_call *c, const char *name);
 double export_real(const export_call *c, const char *name);
-const char *export_word(const export_call *c, const char *name); /* "" where it is no text */
+const char *export_word(const export_call *c, const char *name); /* "" where it is not a text */
 weft_attribute export_attribute_of(const export_call *c, const char *name);
 int64_t export_axis(const export_call *c, const char *name); /* as one of operand 0, not negative */
 
@@ -149,6 +150,8 @@ edge *export_expand(export_call *c, edge *x, int n_from, const export_length *fr
                     const export_length *to);
 /* Elements begin to end of an axis. */
 edge *export_slice(export_call *c, edge *x, int64_t axis, int64_t begin, int64_t end, int64_t step);
+/* x with `value` around it along n axes: pads[2 n] has those before each axis, then those after it. */
+edge *export_padded(export_call *c, edge *x, int n, const int64_t *axes, const int64_t *pads, edge *value);
 /* Axes removed, or put in, at places of the longer shape. */
 edge *export_squeeze(export_call *c, edge *x, int64_t axis);
 edge *export_unsqueeze(export_call *c, edge *x, int64_t axis);

@@ -55,8 +55,8 @@ static edge *scores_of(export_call *c, weft_dtype dtype) {
     double scale = export_real(c, "scale"), cap = export_real(c, "softcap");
     edge *k = export_permute(c, for_heads(c, K), 4, (int64_t[]){0, 1, 3, 2});
     if (scale == 0) scale = 1 / sqrt((double)weft_dim(export_operand(c, Q), COLUMNS));
-    edge *scores =
-        export_2(c, "Mul", export_2(c, "MatMul", export_in(c, Q), k), export_number(c, dtype, scale));
+    edge *scores = export_2(c, "MatMul", export_in(c, Q), k);
+    scores = export_2(c, "Mul", scores, export_number(c, dtype, scale));
     if (cap == 0) return scores;
     scores = export_1(c, "Tanh", export_2(c, "Div", scores, export_number(c, dtype, cap)));
     return export_2(c, "Mul", scores, export_number(c, dtype, cap));
@@ -123,7 +123,7 @@ static edge *interleave(export_call *c, edge *a, edge *b, int64_t pairs) {
     int n = weft_ndim(x);
     if (!export_lengths(c, x, length)) return NULL;
     length[n - 1] = (export_length){0, 2 * pairs};
-    edge *both[] = {export_unsqueeze(c, a, n), export_unsqueeze(c, b, n)};
+    edge *first = export_unsqueeze(c, a, n), *second = export_unsqueeze(c, b, n), *both[] = {first, second};
     return export_reshape(c, export_concat(c, 2, both, n), n, length);
 }
 
@@ -139,10 +139,10 @@ edge *export_rotary(export_call *c) {
     edge *in = export_in(c, 0), *cosine = angles(c, rows, pairs, cos), *sine = angles(c, rows, pairs, sin);
     edge *a = export_slice(c, in, last, 0, by_two ? all : pairs, by_two ? 2 : 1);
     edge *b = export_slice(c, in, last, by_two ? 1 : pairs, all, by_two ? 2 : 1);
-    edge *first =
-        export_2(c, inverse ? "Add" : "Sub", export_2(c, "Mul", a, cosine), export_2(c, "Mul", b, sine));
-    edge *second =
-        export_2(c, inverse ? "Sub" : "Add", export_2(c, "Mul", b, cosine), export_2(c, "Mul", a, sine));
+    edge *a_cosine = export_2(c, "Mul", a, cosine), *b_sine = export_2(c, "Mul", b, sine),
+         *first = export_2(c, inverse ? "Add" : "Sub", a_cosine, b_sine);
+    edge *b_cosine = export_2(c, "Mul", b, cosine), *a_sine = export_2(c, "Mul", a, sine),
+         *second = export_2(c, inverse ? "Sub" : "Add", b_cosine, a_sine);
     edge *parts[3] = {first, second, all < columns ? export_slice(c, in, last, all, columns, 1) : NULL};
     if (!by_two) return export_concat(c, all < columns ? 3 : 2, parts, last);
     parts[1] = parts[2];

@@ -67,8 +67,7 @@ static edge *with_less_padding(export_call *c, edge *x, pool *p) {
         return export_refuse(c,
                              "the places of maxima with so much padding are not ONNX's: use a larger kernel");
     edge *least = export_number(c, export_dtype(c, 0), -INFINITY);
-    return export_new(c, "Pad", 4,
-                      (edge *[]){x, export_ints(c, 2 * AXES, more), least, export_ints(c, AXES, axes)}, 1);
+    return export_padded(c, x, AXES, axes, more, least);
 }
 
 static edge *max_pool(export_call *c, pool *p) {
@@ -94,8 +93,7 @@ static edge *with_padding(export_call *c, edge *x, pool *p) {
         p->pads[AXES + i] -= pad.integers[i];
     }
     edge *zero = export_number(c, export_dtype(c, 0), 0);
-    return export_new(c, "Pad", 4,
-                      (edge *[]){x, export_ints(c, 2 * AXES, pads), zero, export_ints(c, AXES, axes)}, 1);
+    return export_padded(c, x, AXES, axes, pads, zero);
 }
 
 /* Zeros of the padding count, those after it do not; with a divisor all do, and the mean becomes a sum. */
@@ -273,8 +271,8 @@ edge *export_fold(export_call *c) {
                    dilation = export_attribute_of(c, "dilation");
     int64_t pads[2 * AXES];
     for (int i = 0; i < AXES; i++) pads[i] = pads[AXES + i] = pad.integers[i];
-    edge *y = export_3(c, "Col2Im", export_in(c, 0), export_ints(c, AXES, size.integers),
-                       export_ints(c, AXES, kernel.integers));
+    edge *image = export_ints(c, AXES, size.integers), *block = export_ints(c, AXES, kernel.integers);
+    edge *y = export_3(c, "Col2Im", export_in(c, 0), image, block);
     with_ints(c, y, "strides", AXES, stride.integers);
     with_ints(c, y, "pads", 2 * AXES, pads);
     return with_ints(c, y, "dilations", AXES, dilation.integers);

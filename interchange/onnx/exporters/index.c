@@ -42,7 +42,8 @@ static bool is_along_axis(export_call *c) {
 
 static edge *gather_along(export_call *c, int64_t axis) {
     int64_t flat = -1;
-    edge *ids = export_2(c, "Reshape", ids_of(c, 1), export_ints(c, 1, &flat));
+    edge *ids = ids_of(c, 1);
+    ids = export_2(c, "Reshape", ids, export_ints(c, 1, &flat));
     return with_int(c, export_2(c, "Gather", export_in(c, 0), ids), "axis", axis);
 }
 
@@ -83,7 +84,8 @@ static edge *scatter(export_call *c, edge *x, edge *ids, edge *src, const char *
 static edge *scattered(export_call *c, const char *reduction) {
     export_length loop[WEFT_MAX_NDIM];
     if (!loop_lengths(c, loop)) return NULL;
-    return scatter(c, export_in(c, 0), over_loop(c, 1, ids_of(c, 1), loop), src_of(c, loop), reduction);
+    edge *ids = over_loop(c, 1, ids_of(c, 1), loop), *src = src_of(c, loop);
+    return scatter(c, export_in(c, 0), ids, src, reduction);
 }
 
 edge *export_scatter(export_call *c) {
@@ -210,8 +212,8 @@ edge *export_index_put(export_call *c) {
     inverse(n, axes, back);
     edge *values =
         export_permute(c, export_expand(c, export_in(c, last), export_ndim(c, last), own, n, to), n, back);
-    edge *y = export_3(c, "ScatterND", export_permute(c, export_in(c, 0), p.ndim, p.in_front), tuples(c, &p),
-                       values);
+    edge *in_front = export_permute(c, export_in(c, 0), p.ndim, p.in_front), *ids = tuples(c, &p);
+    edge *y = export_3(c, "ScatterND", in_front, ids, values);
     if (export_int(c, "accumulate")) with_text(c, y, "reduction", "add");
     inverse(p.ndim, p.in_front, back);
     return export_permute(c, y, p.ndim, back);

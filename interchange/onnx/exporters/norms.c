@@ -60,7 +60,8 @@ edge *export_batch_norm(export_call *c) {
     int64_t flat = -1;
     if (export_wants(c, 1)) export_set(c, 1, export_2(c, "Reshape", mean, export_ints(c, 1, &flat)));
     if (export_wants(c, 2)) export_set(c, 2, export_2(c, "Reshape", rstd, export_ints(c, 1, &flat)));
-    edge *y = export_2(c, "Mul", export_2(c, "Mul", apart, rstd), next_to(c, export_in(c, 1)));
+    edge *y = export_2(c, "Mul", apart, rstd);
+    y = export_2(c, "Mul", y, next_to(c, export_in(c, 1)));
     return export_2(c, "Add", y, next_to(c, export_in(c, 2)));
 }
 

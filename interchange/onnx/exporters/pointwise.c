@@ -91,7 +91,7 @@ edge *export_isinf(export_call *c) {
 
 /* `near` where |x| < 1/2, `far` elsewhere. */
 static edge *near_0(export_call *c, edge *near, edge *far) {
-    edge *is_near = export_2(c, "Less", of_0(c, "Abs"), number(c, 0.5));
+    edge *size = of_0(c, "Abs"), *is_near = export_2(c, "Less", size, number(c, 0.5));
     return export_3(c, "Where", is_near, near, far);
 }
 
@@ -99,13 +99,15 @@ static edge *near_0(export_call *c, edge *near, edge *far) {
 edge *export_expm1(export_call *c) {
     edge *t = export_1(c, "Tanh", by_number(c, "Mul", 0.5)), *rest = export_2(c, "Sub", number(c, 1), t);
     edge *near = export_2(c, "Div", export_2(c, "Add", t, t), rest);
-    return near_0(c, near, export_2(c, "Sub", of_0(c, "Exp"), number(c, 1)));
+    edge *power = of_0(c, "Exp");
+    return near_0(c, near, export_2(c, "Sub", power, number(c, 1)));
 }
 
 /* Near 0 log(1 + x) = 2 atanh(x / (2 + x)). */
 edge *export_log1p(export_call *c) {
     edge *t = export_1(c, "Atanh", export_2(c, "Div", export_in(c, 0), by_number(c, "Add", 2)));
-    return near_0(c, export_2(c, "Add", t, t), export_1(c, "Log", by_number(c, "Add", 1)));
+    edge *near = export_2(c, "Add", t, t), *far = export_1(c, "Log", by_number(c, "Add", 1));
+    return near_0(c, near, far);
 }
 
 /* ---- activations ---- */
@@ -128,15 +130,15 @@ edge *export_silu(export_call *c) {
 
 edge *export_clamp(export_call *c) {
     double min = export_real(c, "min"), max = export_real(c, "max");
-    return export_3(c, "Clip", export_in(c, 0), isinf(min) ? NULL : number(c, min),
-                    isinf(max) ? NULL : number(c, max));
+    edge *least = isinf(min) ? NULL : number(c, min), *most = isinf(max) ? NULL : number(c, max);
+    return export_3(c, "Clip", export_in(c, 0), least, most);
 }
 
 /* log(1 + e^-|x|) + max(x, 0), the same as Softplus without overflow. */
 static edge *soft_plus(export_call *c, edge *x) {
     edge *e = export_1(c, "Exp", export_1(c, "Neg", export_1(c, "Abs", x)));
-    return export_2(c, "Add", export_1(c, "Relu", x),
-                    export_1(c, "Log", export_2(c, "Add", e, number(c, 1))));
+    edge *above = export_1(c, "Relu", x);
+    return export_2(c, "Add", above, export_1(c, "Log", export_2(c, "Add", e, number(c, 1))));
 }
 
 edge *export_softplus(export_call *c) {
@@ -149,7 +151,8 @@ edge *export_softplus(export_call *c) {
 /* max(x, 0) - x t + log(1 + e^-|x|) */
 edge *export_bce_with_logits(export_call *c) {
     edge *x = export_in(c, 0);
-    return export_2(c, "Sub", soft_plus(c, x), export_2(c, "Mul", x, export_in(c, 1)));
+    edge *soft = soft_plus(c, x);
+    return export_2(c, "Sub", soft, export_2(c, "Mul", x, export_in(c, 1)));
 }
 
 /* ---- of two operands ---- */
@@ -184,8 +187,8 @@ edge *export_remainder(export_call *c) {
     edge *a = export_in(c, 0), *b = export_in(c, 1), *zero = number(c, 0);
     if (!of_float(c)) return export_2(c, "Mod", a, b);
     edge *rest = with_int(c, export_2(c, "Mod", a, b), "fmod", 1);
-    edge *is_other =
-        export_2(c, "Less", export_2(c, "Mul", export_1(c, "Sign", rest), export_1(c, "Sign", b)), zero);
+    edge *sign = export_1(c, "Sign", rest), *of_b = export_1(c, "Sign", b);
+    edge *is_other = export_2(c, "Less", export_2(c, "Mul", sign, of_b), zero);
     return export_3(c, "Where", is_other, export_2(c, "Add", rest, b), rest);
 }
 
@@ -208,7 +211,8 @@ static edge *truth(export_call *c, int i) {
 }
 
 static edge *logical(export_call *c, const char *op) {
-    return export_2(c, op, truth(c, 0), truth(c, 1));
+    edge *a = truth(c, 0), *b = truth(c, 1);
+    return export_2(c, op, a, b);
 }
 
 edge *export_logical_and(export_call *c) {

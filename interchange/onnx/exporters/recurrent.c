@@ -34,8 +34,8 @@ static edge *zeros(export_call *c, int64_t n) {
 static edge *biases(export_call *c, const layer *l, edge *of_input) {
     int64_t n = l->gates * weft_dim(export_operand(c, W), 1);
     if (!of_input && !l->bias) return NULL;
-    edge *parts[] = {reordered(c, l, of_input ? of_input : zeros(c, n)),
-                     reordered(c, l, l->bias ? l->bias : zeros(c, n))};
+    edge *first = reordered(c, l, of_input ? of_input : zeros(c, n)),
+         *second = reordered(c, l, l->bias ? l->bias : zeros(c, n)), *parts[] = {first, second};
     return export_concat(c, 2, parts, 1);
 }
 
@@ -64,7 +64,8 @@ static edge *recurrent(export_call *c, const layer *l) {
          *bias = is_linear ? of(c, before, 2) : NULL;
     edge *h0 = l->h0 ? export_unsqueeze(c, l->h0, 0) : NULL,
          *c0 = l->c0 ? export_unsqueeze(c, l->c0, 0) : NULL;
-    edge *in[] = {x, reordered(c, l, w), reordered(c, l, export_in(c, W)), biases(c, l, bias), NULL, h0, c0};
+    w = reordered(c, l, w);
+    edge *r = reordered(c, l, export_in(c, W)), *b = biases(c, l, bias), *in[] = {x, w, r, b, NULL, h0, c0};
     edge *y = export_new(c, l->op, 7, in, l->gates == 4 ? 3 : 2);
     with_int(c, y, "hidden_size", hidden);
     return export_int(c, "reverse") ? with_text(c, y, "direction", "reverse") : y;

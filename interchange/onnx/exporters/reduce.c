@@ -64,7 +64,8 @@ edge *export_argmin(export_call *c) {
 
 edge *export_cumsum(export_call *c) {
     int64_t axis = export_axis(c, "axis");
-    edge *y = export_2(c, "CumSum", widened(c), export_constant(c, WEFT_I64, 0, NULL, &axis));
+    edge *x = widened(c), *along = export_constant(c, WEFT_I64, 0, NULL, &axis);
+    edge *y = export_2(c, "CumSum", x, along);
     if (export_int(c, "exclusive")) with_int(c, y, "exclusive", 1);
     return export_int(c, "reverse") ? with_int(c, y, "reverse", 1) : y;
 }

@@ -29,7 +29,8 @@ edge *export_arange(export_call *c) {
     edge *zero = export_number(c, WEFT_I64, 0), *by = export_constant(c, WEFT_I64, 0, NULL, &one);
     edge *i = export_3(c, "Range", zero, n, by);
     if (begin == 0 && step == 1) return export_cast(c, i, WEFT_I64, dtype);
-    i = export_2(c, "Mul", export_cast(c, i, WEFT_I64, WEFT_F64), export_number(c, WEFT_F64, step));
+    i = export_cast(c, i, WEFT_I64, WEFT_F64);
+    i = export_2(c, "Mul", i, export_number(c, WEFT_F64, step));
     return export_cast(c, export_2(c, "Add", i, export_number(c, WEFT_F64, begin)), WEFT_F64, dtype);
 }
 
@@ -85,9 +86,10 @@ edge *export_flip(export_call *c) {
         begin[i] = step[i] = -1;
         end[i] = INT64_MIN;
     }
-    edge *in[] = {export_in(c, 0), export_ints(c, axes.n, begin), export_ints(c, axes.n, end),
-                  export_ints(c, axes.n, axes.integers), export_ints(c, axes.n, step)};
-    return axes.n ? export_new(c, "Slice", 5, in, 1) : in[0];
+    if (!axes.n) return export_in(c, 0);
+    edge *from = export_ints(c, axes.n, begin), *to = export_ints(c, axes.n, end);
+    edge *along = export_ints(c, axes.n, axes.integers), *by = export_ints(c, axes.n, step);
+    return export_new(c, "Slice", 5, (edge *[]){export_in(c, 0), from, to, along, by}, 1);
 }
 
 /* Between elements: each gets an axis with so many after it, which the ones after the last are taken off. */
@@ -96,10 +98,7 @@ static edge *spread_out(export_call *c, edge *x, int64_t axis, int64_t between, 
     int64_t pads[] = {0, between}, last = axis + 1;
     int n = export_ndim(c, 0);
     if (!export_lengths(c, export_operand(c, 0), length)) return NULL;
-    x = export_new(c, "Pad", 4,
-                   (edge *[]){export_unsqueeze(c, x, axis + 1), export_ints(c, 2, pads), value,
-                              export_ints(c, 1, &last)},
-                   1);
+    x = export_padded(c, export_unsqueeze(c, x, axis + 1), 1, &last, pads, value);
     length[axis] = (export_length){length[axis].per_batch * (between + 1), length[axis].rest * (between + 1)};
     return export_slice(c, export_reshape(c, x, n, length), axis, 0, -between, 1);
 }
@@ -110,6 +109,5 @@ edge *export_pad(export_call *c) {
     edge *x = export_in(c, 0), *value = export_number(c, export_dtype(c, 0), export_real(c, "value"));
     if (between) x = spread_out(c, x, axis, between, value);
     if (!pads[0] && !pads[1]) return x;
-    return export_new(c, "Pad", 4, (edge *[]){x, export_ints(c, 2, pads), value, export_ints(c, 1, &axis)},
-                      1);
+    return export_padded(c, x, 1, &axis, pads, value);
 }

@@ -53,7 +53,8 @@ weft_value *onnx_build_softplus(onnx_call *c) {
 weft_value *onnx_build_thresholded_relu(onnx_call *c) {
     weft_value *x = onnx_in(c, 0);
     double alpha = onnx_real(c, "alpha", 1);
-    return weft_where(weft_greater(x, onnx_constant(c, x, alpha)), x, onnx_constant(c, x, 0));
+    weft_value *is_above = weft_greater(x, onnx_constant(c, x, alpha)), *zero = onnx_constant(c, x, 0);
+    return weft_where(is_above, x, zero);
 }
 
 /* Elements between -lambd and lambd become 0, others come nearer to it by the bias. */
@@ -65,7 +66,8 @@ weft_value *onnx_build_shrink(onnx_call *c) {
     if (!x) return NULL;
     weft_value *above = weft_greater(wide, onnx_constant(c, wide, limit)),
                *below = weft_less(wide, onnx_constant(c, wide, -limit));
-    weft_value *inner = weft_where(above, weft_offset(wide, -bias), onnx_constant(c, wide, 0));
+    weft_value *nearer = weft_offset(wide, -bias), *zero = onnx_constant(c, wide, 0),
+               *inner = weft_where(above, nearer, zero);
     return onnx_as(weft_where(below, weft_offset(wide, bias), inner), weft_value_dtype(x));
 }
 
@@ -79,7 +81,8 @@ weft_value *onnx_build_swish(onnx_call *c) {
 
 /* The second operand times the swish of the first. */
 weft_value *onnx_build_swiglu(onnx_call *c) {
-    return weft_mul(swish(onnx_in(c, 0), onnx_real(c, "alpha", 1)), onnx_in(c, 1));
+    weft_value *gate = swish(onnx_in(c, 0), onnx_real(c, "alpha", 1)), *x = onnx_in(c, 1);
+    return weft_mul(gate, x);
 }
 
 /* ---- along an axis ---- */

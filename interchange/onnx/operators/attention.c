@@ -271,8 +271,8 @@ static bool by_graph(onnx_call *c, const char *attribute, weft_value *values[SID
 /* The operands on a side; the type of the scores is f32, or f64 for a softmax in it. */
 static bool take_flex(onnx_call *c, attention *a) {
     bool is_refused, is_double = wants_wide(c, &is_refused);
-    *a = (attention){
-        .q = onnx_in(c, Q), .k = onnx_in(c, K), .v = onnx_in(c, V), .sees = {.left = -1, .right = -1}};
+    weft_value *q = onnx_in(c, Q), *k = onnx_in(c, K), *v = onnx_in(c, V);
+    *a = (attention){.q = q, .k = k, .v = v, .sees = {.left = -1, .right = -1}};
     if (is_refused || !a->q || !a->k || !a->v) return false;
     if (weft_ndim(a->q) != 4 || weft_ndim(a->k) != 4) return onnx_refuse(c, "its operands must have 4 axes");
     if (weft_dim(a->k, 1) < 1 || weft_dim(a->q, 1) % weft_dim(a->k, 1))

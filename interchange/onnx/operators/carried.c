@@ -78,8 +78,8 @@ static bool take_linear(onnx_call *c, linear *l) {
     int64_t own[WEFT_MAX_NDIM], q_heads = onnx_int(c, "q_num_heads", 0),
                                 heads = onnx_int(c, "kv_num_heads", 0);
     onnx_int(c, "chunk_size", 0); /* how it may be computed; the result is the same */
-    *l = (linear){
-        .q = heads_of(c, QUERY, q_heads), .k = heads_of(c, KEY, heads), .v = heads_of(c, VALUE, heads)};
+    weft_value *q = heads_of(c, QUERY, q_heads), *k = heads_of(c, KEY, heads), *v = heads_of(c, VALUE, heads);
+    *l = (linear){.q = q, .k = k, .v = v};
     if (!take_rule(c, l, heads) || !l->q || !l->k || !l->v) return false;
     if (q_heads % heads) return onnx_refuse(c, "%jd heads of the query, %jd of keys", q_heads, heads);
     l->state = cast(onnx_in(c, STATE), WEFT_F32);

@@ -33,8 +33,8 @@ static weft_value *read(onnx_call *c, const deform *d, int64_t g, int64_t k) {
     static const weft_grid_options zeros = {0};
     int64_t channels = weft_dim(d->x, 1) / d->groups, at = g * d->at.kernel[0] * d->at.kernel[1] + k;
     weft_value *x = d->groups == 1 ? d->x : weft_slice(d->x, 1, g * channels, (g + 1) * channels);
-    weft_value *grid =
-        weft_stack(2, (weft_value *[]){places_of(c, d, g, k, 1), places_of(c, d, g, k, 0)}, -1);
+    weft_value *across = places_of(c, d, g, k, 1), *down = places_of(c, d, g, k, 0);
+    weft_value *grid = weft_stack(2, (weft_value *[]){across, down}, -1);
     weft_value *y = weft_grid_sample(x, grid, &zeros);
     return d->mask ? weft_mul(y, weft_slice(d->mask, 1, at, at + 1)) : y;
 }
@@ -57,9 +57,9 @@ static weft_value *columns(onnx_call *c, const deform *d) {
 
 /* Operands: x, w, offsets, bias, mask. */
 weft_value *onnx_build_deform_conv(onnx_call *c) {
-    weft_value *x = onnx_in(c, 0), *w = onnx_in(c, 1), *b = onnx_in(c, 3);
-    deform d = {
-        .x = x, .offsets = onnx_in(c, 2), .mask = onnx_in(c, 4), .groups = onnx_int(c, "offset_group", 1)};
+    weft_value *x = onnx_in(c, 0), *w = onnx_in(c, 1), *b = onnx_in(c, 3), *offsets = onnx_in(c, 2),
+               *mask = onnx_in(c, 4);
+    deform d = {.x = x, .offsets = offsets, .mask = mask, .groups = onnx_int(c, "offset_group", 1)};
     weft_window window = {.groups = onnx_int(c, "group", 1)};
     if (!x || !w || !d.offsets) return NULL;
     if (weft_ndim(x) != 4 || weft_ndim(w) != 4 || weft_ndim(d.offsets) != 4)
@@ -70,6 +70,7 @@ weft_value *onnx_build_deform_conv(onnx_call *c) {
     if (d.groups < 1 || weft_dim(x, 1) % d.groups) return onnx_refuse(c, "offset_group is %jd", d.groups);
     if (weft_dim(d.offsets, 1) != 2 * d.groups * kernel[0] * kernel[1])
         return onnx_refuse(c, "the offsets have %jd channels", weft_dim(d.offsets, 1));
-    return weft_conv2d_op(columns(c, &d), weft_reshape(w, 4, (int64_t[]){weft_dim(w, 0), all, 1, 1}), b,
-                          &window);
+    x = columns(c, &d);
+    w = weft_reshape(w, 4, (int64_t[]){weft_dim(w, 0), all, 1, 1});
+    return weft_conv2d_op(x, w, b, &window);
 }

@@ -17,7 +17,8 @@ static weft_value *dropped(onnx_call *c, weft_value *x, double ratio) {
     weft_value *random = weft_random_uniform(onnx_graph_of(c), weft_ndim(x), shape, 0, 1);
     weft_value *kept = weft_greater_equal(random, onnx_constant(c, random, ratio));
     onnx_result(c, 1, kept);
-    return weft_where(kept, weft_scale(x, 1 / (1 - ratio)), onnx_constant(c, x, 0));
+    weft_value *larger = weft_scale(x, 1 / (1 - ratio)), *zero = onnx_constant(c, x, 0);
+    return weft_where(kept, larger, zero);
 }
 
 /* Opset 12 made the ratio and training_mode operands. */

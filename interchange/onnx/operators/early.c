@@ -26,8 +26,9 @@ static weft_value *joined_early(onnx_call *c, two *function) {
     if (broadcasts) b = placed(c, a, b);
     if (!broadcasts && weft_ndim(a) != weft_ndim(b))
         return onnx_refuse(c, "%d axes and %d, and broadcast is 0", weft_ndim(a), weft_ndim(b));
-    weft_value *y = b ? function(onnx_wide(a), onnx_wide(b)) : NULL;
-    return y && onnx_wide(a) != a && weft_value_dtype(y) == WEFT_I64 ? onnx_as(y, weft_value_dtype(a)) : y;
+    if (!b) return NULL;
+    weft_value *wide = onnx_wide(a), *y = function(wide, onnx_wide(b));
+    return y && wide != a && weft_value_dtype(y) == WEFT_I64 ? onnx_as(y, weft_value_dtype(a)) : y;
 }
 
 static weft_value *divide(weft_value *a, weft_value *b) {

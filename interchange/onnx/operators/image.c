@@ -14,7 +14,8 @@ static weft_value *at_border(onnx_call *c, weft_value *grid, bool align_corners)
     weft_value *last =
         weft_cast(weft_constant_tensor(onnx_graph_of(c), WEFT_F32, 1, shape, limits), weft_value_dtype(grid));
     grid = weft_where(weft_greater(grid, onnx_constant(c, grid, 1)), last, grid);
-    return weft_where(weft_less(grid, onnx_constant(c, grid, -1)), weft_neg(last), grid);
+    weft_value *is_before = weft_less(grid, onnx_constant(c, grid, -1)), *first = weft_neg(last);
+    return weft_where(is_before, first, grid);
 }
 
 weft_value *onnx_build_grid_sample(onnx_call *c) {
@@ -81,7 +82,8 @@ static weft_value *bin_weights(onnx_call *c, const roi *a) {
     weft_value *elements =
         weft_arange(onnx_graph_of(c), weft_value_dtype(a->begin), 0, (double)a->elements, 1);
     weft_value *w = weft_relu(weft_offset(weft_neg(weft_abs(weft_sub(at, elements))), 1));
-    w = weft_where(weft_unsqueeze(is_in, -1), w, onnx_constant(c, w, 0));
+    weft_value *counts = weft_unsqueeze(is_in, -1), *zero = onnx_constant(c, w, 0);
+    w = weft_where(counts, w, zero);
     w = weft_reshape(w, 4, (int64_t[]){-1, a->bins, a->samples, a->elements});
     return weft_mean(w, 1, (int64_t[]){2}, false);
 }
@@ -99,8 +101,8 @@ static weft_value *neighbours(onnx_call *c, const roi *a, weft_value **weight) {
     weft_value *is_in, *at = samples_of(c, a, &is_in), *low = weft_floor(at), *part = weft_sub(at, low);
     weft_value *high = weft_clamp(weft_offset(low, 1), 0, (double)a->elements - 1),
                *zero = onnx_constant(c, at, 0);
-    weft_value *parts[] = {weft_where(is_in, weft_offset(weft_neg(part), 1), zero),
-                           weft_where(is_in, part, zero)};
+    weft_value *of_low = weft_where(is_in, weft_offset(weft_neg(part), 1), zero),
+               *of_high = weft_where(is_in, part, zero), *parts[] = {of_low, of_high};
     *weight = weft_flatten(weft_stack(2, parts, 2), 1);
     return weft_cast(weft_flatten(weft_stack(2, (weft_value *[]){low, high}, 2), 1), WEFT_I64);
 }
@@ -113,7 +115,8 @@ static weft_value *roi_maxima(onnx_call *c, const roi axes[2], weft_value *x, we
     images = weft_unsqueeze(weft_unsqueeze(images, -1), -1);
     weft_value *each =
         weft_index(x, 4, (weft_value *[]){images, NULL, at[0], at[1]}); /* [R, 2 samples, 2 samples, C] */
-    weft_value *both = weft_mul(weft_unsqueeze(w[0], 2), weft_unsqueeze(w[1], 1));
+    weft_value *down = weft_unsqueeze(w[0], 2), *across = weft_unsqueeze(w[1], 1),
+               *both = weft_mul(down, across);
     each = weft_mul(each, weft_unsqueeze(weft_cast(both, weft_value_dtype(x)), -1));
     int64_t shape[] = {-1,           axes[0].bins,        2 * axes[0].samples,
                        axes[1].bins, 2 * axes[1].samples, weft_dim(x, 1)};

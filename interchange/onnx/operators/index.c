@@ -14,7 +14,8 @@ static weft_value *number(onnx_call *c, int64_t n) {
 /* ids as i64 from the front of an axis of n elements. */
 static weft_value *from_front(onnx_call *c, weft_value *ids, int64_t n) {
     ids = weft_cast(ids, WEFT_I64);
-    return weft_where(weft_less(ids, number(c, 0)), weft_add(ids, number(c, n)), ids);
+    weft_value *is_negative = weft_less(ids, number(c, 0)), *from_end = weft_add(ids, number(c, n));
+    return weft_where(is_negative, from_end, ids);
 }
 
 /* Known places from the front of an axis of n elements: themselves where none is below 0, else a
@@ -78,7 +79,8 @@ weft_value *onnx_build_gather(onnx_call *c) {
 weft_value *onnx_build_gather_elements(onnx_call *c) {
     int axis;
     if (!operands_with_axis(c, 0, &axis)) return NULL;
-    return weft_gather(onnx_in(c, 0), axis, places_in(c, 1, axis));
+    weft_value *x = onnx_in(c, 0), *ids = places_in(c, 1, axis);
+    return weft_gather(x, axis, ids);
 }
 
 /* The parts of ids[..., m]: ids for m axes. */
@@ -172,9 +174,9 @@ static weft_value *scatter_joined(onnx_call *c, weft_value *x, int n, weft_value
             updates[i] < 0 || rows[0] < 0 ? (rows[0] == 1 ? updates[i] : ONNX_DEPENDS) : rows[0] * updates[i];
     for (int i = 0; i < whole; i++) flat[1 + i] = rows[1 + i] = own[n + i];
     weft_value *ids = onnx_reshape(c, as_one_axis(c, own, n, parts), 1, rows);
-    weft_value *y = weft_index_reduce(onnx_reshape(c, x, 1 + whole, flat), 0, ids,
-                                      onnx_reshape(c, src, 1 + whole, rows), reduction, true);
-    return onnx_reshape(c, y, ndim, own);
+    x = onnx_reshape(c, x, 1 + whole, flat);
+    src = onnx_reshape(c, src, 1 + whole, rows);
+    return onnx_reshape(c, weft_index_reduce(x, 0, ids, src, reduction, true), ndim, own);
 }
 
 weft_value *onnx_build_scatter_nd(onnx_call *c) {

@@ -41,7 +41,8 @@ static int but_channels(weft_value *x, int64_t axes[WEFT_MAX_NDIM]) {
 
 static weft_value *moved(weft_value *old, weft_value *now, double keep) {
     now = as(weft_stop_gradient(now), weft_value_dtype(old));
-    return weft_add(weft_scale(old, keep), weft_scale(now, 1 - keep));
+    weft_value *kept = weft_scale(old, keep), *added = weft_scale(now, 1 - keep);
+    return weft_add(kept, added);
 }
 
 /* training_mode 1: the variance is that of the batch, not unbiased, and the new running statistics are
@@ -82,9 +83,11 @@ static weft_value *by_running(onnx_call *c, weft_value *x, weft_value *w, weft_v
     double eps = eps_of(c, 1e-5);
     weft_dtype dtype = weft_value_dtype(x), of = weft_value_dtype(running[0]);
     onnx_real(c, "momentum", 0.9); /* of training alone */
-    weft_value *y =
-        weft_batch_norm_eval_op(as(x, of), running[0], as(running[1], of), as(w, of), as(b, of), eps);
-    return as(y, dtype);
+    x = as(x, of);
+    weft_value *variance = as(running[1], of);
+    w = as(w, of);
+    b = as(b, of);
+    return as(weft_batch_norm_eval_op(x, running[0], variance, w, b, eps), dtype);
 }
 
 /* Operands: x, scale, bias, mean, variance. */
@@ -93,7 +96,8 @@ weft_value *onnx_build_batch_norm(onnx_call *c) {
     bool is_old = c->opset < 14, is_training = !is_old && onnx_int(c, "training_mode", 0);
     if (c->opset < 9 && !onnx_int(c, "spatial", 1))
         return onnx_refuse(c, "spatial 0: a norm of each element");
-    weft_value *running[2] = {statistics(c, MEAN), statistics(c, VARIANCE)};
+    weft_value *mean = statistics(c, MEAN), *variance = statistics(c, VARIANCE),
+               *running[2] = {mean, variance};
     if (!x || !w || !b || !running[0] || !running[1]) return NULL;
     if (is_training) return by_batch(c, x, w, b, running);
     bool has_states = onnx_state(c, MEAN) && onnx_state(c, VARIANCE);
@@ -206,7 +210,8 @@ weft_value *onnx_build_lp_norm(onnx_call *c) {
     if (!x || !onnx_axis_of(c, given, weft_ndim(x), &axis)) return NULL;
     weft_value *length = weft_vector_norm(x, (double)p, 1, (int64_t[]){axis}, true),
                *zero = onnx_constant(c, length, 0);
-    return weft_div(x, weft_where(weft_equal(length, zero), onnx_constant(c, length, 1), length));
+    weft_value *is_zero = weft_equal(length, zero), *one = onnx_constant(c, length, 1);
+    return weft_div(x, weft_where(is_zero, one, length));
 }
 
 /* (x - mean) / (standard deviation + 1e-9), over axes. */
@@ -217,7 +222,8 @@ weft_value *onnx_build_mean_variance_norm(onnx_call *c) {
     const int64_t *axes = onnx_ints(c, "axes", &n);
     if (!axes) axes = usual, n = 3;
     weft_value *mean = weft_mean(x, n, axes, true), *deviation = weft_std(x, 0, n, axes, true);
-    return weft_div(weft_sub(x, mean), weft_offset(deviation, 1e-9));
+    x = weft_sub(x, mean);
+    return weft_div(x, weft_offset(deviation, 1e-9));
 }
 
 /* x / (bias + alpha / size * the sum of squares of the channels around)^beta. */

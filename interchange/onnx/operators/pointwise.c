@@ -53,7 +53,8 @@ weft_value *onnx_build_bit_cast(onnx_call *c) {
 weft_value *onnx_build_div(onnx_call *c) {
     weft_value *a = onnx_in(c, 0), *b = onnx_in(c, 1);
     if (!a || !onnx_is_integer(a)) return weft_div(a, b);
-    return onnx_as(weft_trunc_divide(onnx_wide(a), onnx_wide(b)), weft_value_dtype(a));
+    weft_value *wide = onnx_wide(a);
+    return onnx_as(weft_trunc_divide(wide, onnx_wide(b)), weft_value_dtype(a));
 }
 
 /* What is left of a / b, with the sign of b, or with fmod that of a. */
@@ -84,7 +85,8 @@ weft_value *onnx_build_pow(onnx_call *c) {
     if (y) return onnx_as(y, weft_value_dtype(x));
     bool is_double = !onnx_is_real(x) || exponent.dtype == WEFT_F64;
     weft_dtype dtype = is_double ? WEFT_F64 : weft_value_dtype(x);
-    y = weft_pow(onnx_as(x, dtype), onnx_as(onnx_in(c, 1), dtype));
+    weft_value *base = onnx_as(x, dtype);
+    y = weft_pow(base, onnx_as(onnx_in(c, 1), dtype));
     return onnx_as(y, weft_value_dtype(x));
 }
 
@@ -178,8 +180,8 @@ weft_value *onnx_build_clip_attributes(onnx_call *c) {
 /* ---- what is true ---- */
 
 weft_value *onnx_build_where(onnx_call *c) {
-    weft_value *a = onnx_in(c, 1), *b = onnx_in(c, 2),
-               *y = weft_where(onnx_in(c, 0), onnx_wide(a), onnx_wide(b));
+    weft_value *a = onnx_in(c, 1), *b = onnx_in(c, 2), *condition = onnx_in(c, 0);
+    weft_value *wide = onnx_wide(a), *y = weft_where(condition, wide, onnx_wide(b));
     return y && a ? onnx_as(y, weft_value_dtype(a)) : y;
 }
 

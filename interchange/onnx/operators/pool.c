@@ -146,9 +146,9 @@ static weft_value *maxima_and_places(onnx_call *c, weft_value *x, onnx_window *a
     flat[3] = kernel;
     for (int i = 0; i < at->n; i++) shape[2 + i] = count[i];
     most = weft_max(weft_reshape(weft_stack((int)kernel, elements, -1), 4, flat), -1, false, &where);
-    weft_value *found = weft_take_along_axis(table_of_places(c, at, count, own + 2, is_column),
-                                             weft_unsqueeze(where, -1), -1);
-    found = weft_add(weft_squeeze(found, -1), images(c, own, product_of(at->n, own + 2)));
+    weft_value *table = table_of_places(c, at, count, own + 2, is_column);
+    weft_value *found = weft_squeeze(weft_take_along_axis(table, weft_unsqueeze(where, -1), -1), -1);
+    found = weft_add(found, images(c, own, product_of(at->n, own + 2)));
     onnx_result(c, 1, weft_reshape(found, weft_ndim(x), shape));
     return weft_reshape(most, weft_ndim(x), shape);
 }
@@ -200,7 +200,8 @@ weft_value *onnx_build_max_unpool(onnx_call *c) {
         return onnx_refuse(c, "a batch or channels that are not those of x");
     weft_value *zeros =
         weft_reshape(weft_constant(onnx_graph_of(c), weft_value_dtype(x), weft_ndim(x), shape, 0), 1, &all);
-    weft_value *y = weft_scatter(zeros, 0, weft_reshape(places, 1, &all), weft_reshape(x, 1, &all));
+    weft_value *ids = weft_reshape(places, 1, &all),
+               *y = weft_scatter(zeros, 0, ids, weft_reshape(x, 1, &all));
     y = weft_reshape(y, weft_ndim(x), shape);
     return wanted ? weft_constant_pad(y, at.n, pads, 0) : y;
 }
@@ -272,7 +273,9 @@ weft_value *onnx_build_average_pool(onnx_call *c) {
 /* |x|^p, and x^(1/p). */
 static weft_value *power(onnx_call *c, weft_value *x, int64_t p) {
     if (p == 1) return weft_abs(x);
-    return p == 2 ? weft_square(x) : weft_pow(weft_abs(x), onnx_constant(c, x, (double)p));
+    if (p == 2) return weft_square(x);
+    x = weft_abs(x);
+    return weft_pow(x, onnx_constant(c, x, (double)p));
 }
 
 static weft_value *root(onnx_call *c, weft_value *x, int64_t p) {

@@ -8,14 +8,16 @@
 static weft_value *product(weft_value *a, weft_value *b) {
     if (!a || !b) return NULL;
     bool is_row = weft_ndim(a) == 1, is_column = weft_ndim(b) == 1;
-    weft_value *y =
-        weft_matmul(is_row ? weft_unsqueeze(a, 0) : a, is_column ? weft_unsqueeze(b, 1) : b, false, false);
+    if (is_row) a = weft_unsqueeze(a, 0);
+    if (is_column) b = weft_unsqueeze(b, 1);
+    weft_value *y = weft_matmul(a, b, false, false);
     if (is_column) y = weft_squeeze(y, -1);
     return is_row ? weft_squeeze(y, is_column ? -1 : -2) : y;
 }
 
 weft_value *onnx_build_matmul(onnx_call *c) {
-    return product(onnx_in(c, 0), onnx_in(c, 1));
+    weft_value *a = onnx_in(c, 0), *b = onnx_in(c, 1);
+    return product(a, b);
 }
 
 /* alpha A B + beta C, with A and B as they are or transposed. x W^T + b is a layer, whose kernel adds b. */
@@ -67,7 +69,8 @@ static weft_value *convolution(onnx_call *c, weft_value *x, weft_value *w, weft_
 }
 
 weft_value *onnx_build_conv(onnx_call *c) {
-    return convolution(c, onnx_in(c, 0), onnx_in(c, 1), onnx_in(c, 2));
+    weft_value *x = onnx_in(c, 0), *w = onnx_in(c, 1), *b = onnx_in(c, 2);
+    return convolution(c, x, w, b);
 }
 
 /* [C] as it broadcasts to x[N, C, ...]. */
@@ -161,11 +164,13 @@ static weft_value *centered(onnx_call *c, int i, int zero, int axis) {
 }
 
 weft_value *onnx_build_matmul_integer(onnx_call *c) {
-    return weft_cast(product(centered(c, 0, 2, -2), centered(c, 1, 3, -1)), WEFT_I32);
+    weft_value *a = centered(c, 0, 2, -2), *b = centered(c, 1, 3, -1);
+    return weft_cast(product(a, b), WEFT_I32);
 }
 
 weft_value *onnx_build_conv_integer(onnx_call *c) {
-    return weft_cast(convolution(c, centered(c, 0, 2, -1), centered(c, 1, 3, 0), NULL), WEFT_I32);
+    weft_value *x = centered(c, 0, 2, -1), *w = centered(c, 1, 3, 0);
+    return weft_cast(convolution(c, x, w, NULL), WEFT_I32);
 }
 
 /* A number or a vector [C] for axis `axis` of x, which x is multiplied by. */
@@ -187,19 +192,19 @@ static weft_value *requantized(onnx_call *c, weft_value *y, int axis_a, int axis
     weft_dtype to = weft_value_dtype(zero);
     if (to != WEFT_U8 && to != WEFT_I8) return onnx_refuse(c, "a result of %s", weft_dtype_name(to));
     weft_value *factor = weft_cast(weft_div(weft_mul(a, b), s), WEFT_F64);
-    y = weft_add(weft_round(weft_mul(y, factor)), weft_cast(zero, WEFT_F64));
+    y = weft_round(weft_mul(y, factor));
+    y = weft_add(y, weft_cast(zero, WEFT_F64));
     return weft_cast(weft_clamp(y, to == WEFT_U8 ? 0 : -128, to == WEFT_U8 ? 255 : 127), to);
 }
 
 weft_value *onnx_build_qlinear_matmul(onnx_call *c) {
-    weft_value *y = product(centered(c, 0, 2, -2), centered(c, 3, 5, -1));
+    weft_value *a = centered(c, 0, 2, -2), *b = centered(c, 3, 5, -1), *y = product(a, b);
     return y ? requantized(c, y, weft_ndim(y) - 2, weft_ndim(y) - 1) : NULL;
 }
 
 /* The bias is of the scale of the products. */
 weft_value *onnx_build_qlinear_conv(onnx_call *c) {
-    weft_value *b = onnx_in(c, 8);
-    weft_value *y =
-        convolution(c, centered(c, 0, 2, -1), centered(c, 3, 5, 0), b ? weft_cast(b, WEFT_F64) : NULL);
-    return requantized(c, y, 1, 1);
+    weft_value *x = centered(c, 0, 2, -1), *w = centered(c, 3, 5, 0), *b = onnx_in(c, 8);
+    if (b) b = weft_cast(b, WEFT_F64);
+    return requantized(c, convolution(c, x, w, b), 1, 1);
 }

@@ -68,7 +68,8 @@ weft_value *onnx_build_quantize(onnx_call *c) {
     if (!x || !scale || !target_of(c, zero, &to) || !precision_of(c, scale, &of)) return NULL;
     scale = beside(c, scale, x, axis, block);
     if (zero && !(zero = beside(c, zero, x, axis, block))) return NULL;
-    return scale ? quantized(as(x, of), as(scale, of), zero, to) : NULL;
+    x = as(x, of);
+    return scale ? quantized(x, as(scale, of), zero, to) : NULL;
 }
 
 /* (x - zero) scale, computed in f32, or in f64 where the scale or x needs it. */
@@ -95,8 +96,9 @@ weft_value *onnx_build_dynamic_quantize(onnx_call *c) {
     weft_value *zero = onnx_constant(c, x, 0);
     weft_value *most = weft_maximum(weft_amax(x, 0, NULL, false), zero),
                *least = weft_minimum(weft_amin(x, 0, NULL, false), zero);
-    weft_value *scale = weft_div(weft_sub(most, least), onnx_constant(c, x, 255));
-    weft_value *divisor = weft_where(weft_equal(scale, zero), onnx_constant(c, x, 1), scale);
+    weft_value *span = weft_sub(most, least), *scale = weft_div(span, onnx_constant(c, x, 255));
+    weft_value *is_zero = weft_equal(scale, zero), *one = onnx_constant(c, x, 1),
+               *divisor = weft_where(is_zero, one, scale);
     weft_value *point =
         weft_cast(weft_round(weft_clamp(weft_div(weft_neg(least), divisor), 0, 255)), WEFT_U8);
     onnx_result(c, 1, scale);

@@ -51,7 +51,8 @@ weft_value *onnx_build_reduce_mean(onnx_call *c) {
     if (!reduction_of(c, &r)) return NULL;
     if (onnx_is_real(r.x)) return reduced(&r, r.x, weft_mean);
     weft_value *x = onnx_as(r.x, WEFT_I64), *count = weft_cast(weft_equal(x, x), WEFT_I64);
-    return onnx_as(weft_trunc_divide(reduced(&r, x, weft_sum), reduced(&r, count, weft_sum)), r.dtype);
+    weft_value *sum = reduced(&r, x, weft_sum), *n = reduced(&r, count, weft_sum);
+    return onnx_as(weft_trunc_divide(sum, n), r.dtype);
 }
 
 weft_value *onnx_build_reduce_l1(onnx_call *c) {

@@ -283,8 +283,8 @@ static weft_value *with_outside(onnx_call *c, const resize *r, const change *a, 
     for (int64_t i = 0; i < a->to; i++) is_any |= is_out[i] = is_outside(a, place_of(r, a, i));
     if (!is_any) return y;
     for (int i = 0; i < weft_ndim(y); i++) shape[i] = i == axis ? a->to : 1;
-    return weft_where(weft_constant_tensor(onnx_graph_of(c), WEFT_BOOL, weft_ndim(y), shape, is_out),
-                      onnx_constant(c, y, r->outside), y);
+    weft_value *is_there = weft_constant_tensor(onnx_graph_of(c), WEFT_BOOL, weft_ndim(y), shape, is_out);
+    return weft_where(is_there, onnx_constant(c, y, r->outside), y);
 }
 
 /* Whether weft_interpolate() has the formulas for an axis. */

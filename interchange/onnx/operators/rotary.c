@@ -42,8 +42,11 @@ weft_value *onnx_build_rotary_embedding(onnx_call *c) {
     if (!cosine || !sine) return NULL;
     a = is_interleaved ? weft_strided_slice(x, 3, 0, dims, 2) : weft_slice(x, 3, 0, dims / 2);
     b = is_interleaved ? weft_strided_slice(x, 3, 1, dims, 2) : weft_slice(x, 3, dims / 2, dims);
-    weft_value *turned[] = {weft_sub(weft_mul(cosine, a), weft_mul(sine, b)),
-                            weft_add(weft_mul(sine, a), weft_mul(cosine, b))};
+    weft_value *cosine_a = weft_mul(cosine, a), *sine_b = weft_mul(sine, b),
+               *first = weft_sub(cosine_a, sine_b);
+    weft_value *sine_a = weft_mul(sine, a), *cosine_b = weft_mul(cosine, b),
+               *second = weft_add(sine_a, cosine_b);
+    weft_value *turned[] = {first, second};
     weft_value *y = is_interleaved ? weft_flatten(weft_stack(2, turned, 4), 3) : weft_concat(2, turned, 3);
     if (dims < features) y = weft_concat(2, (weft_value *[]){y, weft_slice(x, 3, dims, INT64_MAX)}, 3);
     return heads == 2 ? weft_flatten(y, 2) : y;

@@ -226,7 +226,8 @@ weft_value *onnx_build_reverse_sequence(onnx_call *c) {
     for (int i = 0; i < weft_ndim(x); i++) shape[i] = i == batch ? own[i] : 1;
     lens = onnx_reshape(c, weft_cast(lens, WEFT_I64), weft_ndim(x), shape);
     weft_value *t = places_of(c, own[time], time, weft_ndim(x));
-    weft_value *ids = weft_where(weft_less(t, lens), weft_offset(weft_sub(lens, t), -1), t);
+    weft_value *is_within = weft_less(t, lens), *from_end = weft_offset(weft_sub(lens, t), -1);
+    weft_value *ids = weft_where(is_within, from_end, t);
     return weft_take_along_axis(x, ids, time);
 }
 

@@ -74,13 +74,24 @@ static weft_value *if_begun(onnx_call *c, const step *s, weft_value *a, weft_val
     return weft_where(weft_greater(s->count, onnx_constant(c, s->count, 0)), a, b);
 }
 
+/* keep a + more b */
+static weft_value *mixed(weft_value *a, double keep, weft_value *b, double more) {
+    weft_value *kept = weft_scale(a, keep), *added = weft_scale(b, more);
+    return weft_add(kept, added);
+}
+
+/* x - by / (sqrt(h) + eps) */
+static weft_value *stepped(const step *s, weft_value *by, weft_value *h, double eps) {
+    return weft_sub(s->x, weft_div(by, weft_offset(weft_sqrt(h), eps)));
+}
+
 /* R / (1 + T decay) g / (sqrt(h + g^2) + eps) */
 static weft_value *adagrad(onnx_call *c, step *s) {
     double decay = onnx_real(c, "decay_factor", 0), eps = onnx_real(c, "epsilon", 1e-6F);
     weft_value *g = regularized(s, onnx_real(c, "norm_coefficient", 0));
     weft_value *rate = weft_div(s->rate, weft_offset(weft_scale(s->count, decay), 1));
     s->new_state[0] = weft_add(s->state[0], weft_square(g));
-    return weft_sub(s->x, weft_div(weft_mul(rate, g), weft_offset(weft_sqrt(s->new_state[0]), eps)));
+    return stepped(s, weft_mul(rate, g), s->new_state[0], eps);
 }
 
 /* 1 - number^T */
@@ -93,11 +104,12 @@ static weft_value *adam(onnx_call *c, step *s) {
            eps = onnx_real(c, "epsilon", 1e-6F);
     double after = onnx_real(c, "norm_coefficient_post", 0);
     weft_value *g = regularized(s, onnx_real(c, "norm_coefficient", 0));
-    weft_value *v = weft_add(weft_scale(s->state[0], alpha), weft_scale(g, 1 - alpha));
-    weft_value *h = weft_add(weft_scale(s->state[1], beta), weft_scale(weft_square(g), 1 - beta));
-    weft_value *bias = weft_div(weft_sqrt(without_power(c, s, beta)), without_power(c, s, alpha));
+    weft_value *v = mixed(s->state[0], alpha, g, 1 - alpha);
+    weft_value *h = mixed(s->state[1], beta, weft_square(g), 1 - beta);
+    weft_value *bias = weft_sqrt(without_power(c, s, beta));
+    bias = weft_div(bias, without_power(c, s, alpha));
     weft_value *rate = if_begun(c, s, weft_mul(s->rate, bias), s->rate);
-    weft_value *x = weft_sub(s->x, weft_div(weft_mul(rate, v), weft_offset(weft_sqrt(h), eps)));
+    weft_value *x = stepped(s, weft_mul(rate, v), h, eps);
     s->new_state[0] = v;
     s->new_state[1] = h;
     return after ? weft_scale(x, 1 - after) : x;
@@ -110,8 +122,9 @@ static weft_value *momentum(onnx_call *c, step *s) {
     bool is_nesterov = !strcmp(mode, "nesterov");
     if (!is_nesterov && strcmp(mode, "standard")) return onnx_refuse(c, "mode is '%.40s'", mode);
     weft_value *g = regularized(s, onnx_real(c, "norm_coefficient", 0));
-    weft_value *part = if_begun(c, s, onnx_constant(c, s->count, beta), onnx_constant(c, s->count, 1));
-    weft_value *v = weft_add(weft_scale(s->state[0], alpha), weft_mul(part, g));
+    weft_value *later = onnx_constant(c, s->count, beta), *first = onnx_constant(c, s->count, 1);
+    weft_value *part = if_begun(c, s, later, first), *kept = weft_scale(s->state[0], alpha);
+    weft_value *v = weft_add(kept, weft_mul(part, g));
     s->new_state[0] = v;
     return weft_sub(s->x, weft_mul(s->rate, is_nesterov ? weft_add(g, weft_scale(v, alpha)) : v));
 }
@@ -123,7 +136,8 @@ static weft_value *steps(onnx_call *c, int n_states, weft_value *(*of)(onnx_call
     if (n < 1 || onnx_operands(c) != 2 + n * (2 + n_states))
         return onnx_refuse(c, "%d operands", onnx_operands(c));
     for (int i = 0; i < n; i++) {
-        step s = {.x = onnx_in(c, 2 + i), .g = onnx_in(c, 2 + n + i)};
+        step s = {.x = onnx_in(c, 2 + i)};
+        s.g = onnx_in(c, 2 + n + i);
         s.rate = number_of(c, 0, s.x);
         s.count = number_of(c, 1, s.x);
         for (int k = 0; k < n_states; k++) s.state[k] = onnx_in(c, 2 + (2 + k) * n + i);
