@@ -24,7 +24,7 @@ bool onnx_known_equal(const onnx_known *a, const onnx_known *b) {
 static const onnx_known *read_initializer(importer *in, const onnx_tensor *t) {
     weft_dtype dtype;
     if (!onnx_dtype(t->type, &dtype)) {
-        kit_fail(in->error, WEFT_TYPE, "%.300s: tensor '%.80s' is of %s, which Weft has not",
+        kit_fail(in->error, WEFT_TYPE, "%.300s: tensor '%.80s' is of %s, which Weft does not have",
                  in->onnx->file.wire.path, t->name, onnx_type_name(t->type));
         return NULL;
     }

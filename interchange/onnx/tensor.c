@@ -168,7 +168,7 @@ weft_status onnx_tensor_read(onnx_file *file, const onnx_tensor *t, size_t begin
     bool has_raw = t->raw.end > t->raw.begin;
     if (bytes == 0) return WEFT_OK;
     if (!onnx_dtype(t->type, &dtype))
-        return kit_fail(error, WEFT_TYPE, "%.300s: tensor '%.80s' is of %s, which Weft has not",
+        return kit_fail(error, WEFT_TYPE, "%.300s: tensor '%.80s' is of %s, which Weft does not have",
                         file->wire.path, t->name, onnx_type_name(t->type));
     if (t->is_external) return read_external(file, t, begin, into, bytes, error);
     if (has_raw && t->raw.end - t->raw.begin != whole)

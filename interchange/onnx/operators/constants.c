@@ -13,7 +13,8 @@ static const onnx_known *known_of(onnx_call *c, weft_dtype dtype, int ndim, int6
 static const onnx_known *known_of_tensor(onnx_call *c, const onnx_tensor *t) {
     weft_dtype dtype;
     if (!t || !onnx_dtype(t->type, &dtype)) {
-        onnx_refuse(c, "its value is of %s, which Weft has not", t ? onnx_type_name(t->type) : "no type");
+        onnx_refuse(c, "its value is of %s, which Weft does not have",
+                    t ? onnx_type_name(t->type) : "no type");
         return NULL;
     }
     tensor type = tensor_of(dtype, t->ndim, t->shape);

@@ -12,7 +12,7 @@ weft_value *onnx_build_identity(onnx_call *c) {
 
 /* ---- types ---- */
 
-/* Both are about floating point of 8 bits and less, which Weft has not. */
+/* Both are about floating point of 8 bits and less, which Weft does not have. */
 static void ask_rounding(onnx_call *c) {
     onnx_int(c, "saturate", 1);
     onnx_word(c, "round_mode", "up");
@@ -23,7 +23,7 @@ weft_value *onnx_build_cast(onnx_call *c) {
     int64_t to = onnx_int(c, "to", ONNX_UNDEFINED);
     ask_rounding(c);
     if (!onnx_dtype((int)to, &dtype))
-        return onnx_refuse(c, "a cast to %s, which Weft has not", onnx_type_name((int)to));
+        return onnx_refuse(c, "a cast to %s, which Weft does not have", onnx_type_name((int)to));
     return onnx_as(onnx_in(c, 0), dtype);
 }
 

@@ -48,7 +48,7 @@ static bool target_of(onnx_call *c, weft_value *zero, weft_dtype *to) {
     if (named && zero && named != onnx_type_of(*to))
         return onnx_refuse(c, "output_dtype is not the type of the zero point");
     if (named && !zero && !onnx_dtype((int)named, to))
-        return onnx_refuse(c, "integers of %s, which Weft has not", onnx_type_name((int)named));
+        return onnx_refuse(c, "integers of %s, which Weft does not have", onnx_type_name((int)named));
     return range_of(*to, &least, &most) || onnx_refuse(c, "a result of %s", weft_dtype_name(*to));
 }
 
@@ -64,7 +64,7 @@ weft_value *onnx_build_quantize(onnx_call *c) {
     weft_value *x = onnx_in(c, 0), *scale = onnx_in(c, 1), *zero = onnx_in(c, 2);
     int64_t axis = onnx_int(c, "axis", 1), block = onnx_int(c, "block_size", 0);
     weft_dtype to, of;
-    onnx_int(c, "saturate", 1); /* of floats of 8 bits, which Weft has not */
+    onnx_int(c, "saturate", 1); /* of floats of 8 bits, which Weft does not have */
     if (!x || !scale || !target_of(c, zero, &to) || !precision_of(c, scale, &of)) return NULL;
     scale = beside(c, scale, x, axis, block);
     if (zero && !(zero = beside(c, zero, x, axis, block))) return NULL;

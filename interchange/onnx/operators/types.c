@@ -27,7 +27,7 @@ bool onnx_dtype_of(onnx_call *c, const char *attribute, weft_dtype otherwise, we
     int64_t type = onnx_int(c, attribute, ONNX_UNDEFINED);
     *dtype = otherwise;
     if (type == ONNX_UNDEFINED || onnx_dtype((int)type, dtype)) return true;
-    return onnx_refuse(c, "a result of %s, which Weft has not", onnx_type_name((int)type));
+    return onnx_refuse(c, "a result of %s, which Weft does not have", onnx_type_name((int)type));
 }
 
 bool onnx_operand_type(onnx_call *c, int i, tensor *type) {
