@@ -136,6 +136,23 @@ static const char *name_of(const char *path) {
     return tool_text("%.*s", (int)path_stem(name), name);
 }
 
+/* "predict: image f32[8,3,64,64] -> logits f32[8,10]", for each graph; then what is to be trained or loaded. */
+static void show(const weft_model *m, const char *output, const char *weights) {
+    int64_t n = 0;
+    for (const weft_graph *g = m->graphs; g; g = g->next) {
+        printf("%s:", g->name);
+        for (const weft_node *node = g->first; node; node = node->next)
+            if (node->op == &weft_op_input) printf(" %s %s", input_name(node), TYPE(&node->out[0].type));
+        printf(" ->");
+        for (const graph_output *p = g->outputs; p; p = p->next)
+            printf(" %s %s", p->name, TYPE(&p->value->type));
+        printf("\n");
+    }
+    for (const weft_variable *v = m->variables; v; v = v->next)
+        if (v->kind == VARIABLE_PARAMETER) n += type_elements(&v->type);
+    printf("%s and %s written: %lld parameters\n", output, weights, (long long)n);
+}
+
 static void close_file(void *file) {
     weft_onnx_close(file);
 }
@@ -154,7 +171,7 @@ import in = {.how = {.n_axes = o->axis.n, .axes = axes_of(o), .batch_norm_eval =
     tool_must(weft_save(in.model, o->output, &tool_why));
     const char *weights = weights_beside(o->output);
     tool_must(weft_onnx_weights(in.file, weights, &tool_why));
-    printf("%s and %s written\n", o->output, weights);
+    show(in.model, o->output, weights);
     return EXIT_FINE;
 }
 
