@@ -136,8 +136,8 @@ static const char *name_of(const char *path) {
     return tool_text("%.*s", (int)path_stem(name), name);
 }
 
-/* "predict: image f32[8,3,64,64] -> logits f32[8,10]", for each graph; then what is to be trained or loaded. */
-static void show(const weft_model *m, const char *output, const char *weights) {
+/* "predict: image f32[8,3,64,64] -> logits f32[8,10]", for each graph; then what was written. */
+static void show_graphs(const weft_model *m, const char *output, const char *weights) {
     int64_t n = 0;
     for (const weft_graph *g = m->graphs; g; g = g->next) {
         printf("%s:", g->name);
@@ -171,7 +171,7 @@ import in = {.how = {.n_axes = o->axis.n, .axes = axes_of(o), .batch_norm_eval =
     tool_must(weft_save(in.model, o->output, &tool_why));
     const char *weights = weights_beside(o->output);
     tool_must(weft_onnx_weights(in.file, weights, &tool_why));
-    show(in.model, o->output, weights);
+    show_graphs(in.model, o->output, weights);
     return EXIT_FINE;
 }
 
