@@ -21,16 +21,20 @@ class Onnx(Handle):
     def __init__(self, path):
         super().__init__(make(lib.weft_onnx_open, text(path), NULL), lib.weft_onnx_close)
 
-    def graph(self, model, name="predict", train=False, axes=None, constants=None, batch_norm_eval=False):
+    def graph(self, model, name="predict", train=False, axes=None, constants=None, head=None, batch_norm_eval=False):
         """Builds the file's graph as graph `name` of a model.
 
         axes: {"sequence": 128}, lengths of named axes; "batch" is the model's batch
         constants: {"shape": array}, inputs that are constants
+        head: ("logits", 10), a new linear layer of 10 results in the place of the one that makes a value
         batch_norm_eval: norms of a graph that trains use the running statistics
         """
         keep = []
         made = ffi.new("weft_onnx_options *")
         made.batch_norm_eval = batch_norm_eval
+        if head is not None:
+            keep.append(text(head[0]))
+            made.head, made.head_length = keep[-1], head[1]
         made.n_axes, made.axes = _axes(axes or {}, keep)
         made.n_constants, made.constants = _constants(constants or {}, keep)
         lib.weft_model_at(model.pointer, *place())
