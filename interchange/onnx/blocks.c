@@ -103,10 +103,6 @@ int64_t export_fixed(export_call *c, const weft_value *v, int axis) {
     return -1;
 }
 
-bool is_float(weft_dtype dtype) {
-    return dtype == WEFT_F32 || dtype == WEFT_F64 || dtype == WEFT_BF16 || dtype == WEFT_F16;
-}
-
 /* ---- nodes ---- */
 
 edge *export_new(export_call *c, const char *op, int n_in, edge *const *in, int n_out) {
@@ -244,8 +240,8 @@ edge *export_number(export_call *c, weft_dtype dtype, double value) {
     }
     if (convert_gives(dtype) && convert_numbers(WEFT_F64, &value, dtype, &room, 1, true) == 1)
         return export_constant(c, dtype, 0, NULL, &room);
-    return export_cast(c, export_number(c, is_float(dtype) ? WEFT_F32 : WEFT_I64, value),
-                       is_float(dtype) ? WEFT_F32 : WEFT_I64, dtype);
+    return export_cast(c, export_number(c, onnx_is_float(dtype) ? WEFT_F32 : WEFT_I64, value),
+                       onnx_is_float(dtype) ? WEFT_F32 : WEFT_I64, dtype);
 }
 
 edge *export_parameter(export_call *c, const char *path, const weft_value *v) {

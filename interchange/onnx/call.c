@@ -45,51 +45,6 @@ const onnx_known *onnx_known_in(onnx_call *c, int i) {
     return onnx_has(c, i) ? onnx_known_of(c->in, c->operands[i], c->side) : NULL;
 }
 
-/* f16: a sign, 5 bits of exponent, 10 of fraction. */
-static double half(uint16_t bits) {
-    int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double x = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
-                              : ldexp(exponent ? fraction + 1024 : fraction, (exponent ? exponent : 1) - 25);
-    return bits >> 15 ? -x : x;
-}
-
-/* bf16: the upper half of an f32. */
-static double upper_half(uint16_t bits) {
-    uint32_t whole = (uint32_t)bits << 16;
-    float x;
-    memcpy(&x, &whole, sizeof x);
-    return x;
-}
-
-/* An element of any type of numbers, as a double: exact up to 2^53. */
-static double element(const onnx_known *k, int64_t i) {
-    switch (k->type.dtype) {
-    case WEFT_F32:
-        return ((const float *)k->data)[i];
-    case WEFT_F64:
-        return ((const double *)k->data)[i];
-    case WEFT_I64:
-        return (double)((const int64_t *)k->data)[i];
-    case WEFT_I32:
-        return ((const int32_t *)k->data)[i];
-    case WEFT_U8:
-    case WEFT_BOOL:
-        return ((const uint8_t *)k->data)[i];
-    case WEFT_I8:
-        return ((const int8_t *)k->data)[i];
-    case WEFT_U16:
-        return ((const uint16_t *)k->data)[i];
-    case WEFT_U32:
-        return ((const uint32_t *)k->data)[i];
-    case WEFT_F16:
-        return half(((const uint16_t *)k->data)[i]);
-    case WEFT_BF16:
-        return upper_half(((const uint16_t *)k->data)[i]);
-    default:
-        return 0;
-    }
-}
-
 /* Operand i, which must be known; NULL: left out, or an error stands. */
 static const onnx_known *needed(onnx_call *c, int i, int *n) {
     const onnx_known *k = onnx_known_in(c, i);
@@ -115,7 +70,7 @@ static const onnx_known *needed(onnx_call *c, int i, int *n) {
 static const double *numbers_in(onnx_call *c, int i, int *n) {
     const onnx_known *k = needed(c, i, n);
     double *numbers = k ? kit_take(c->in->arena, (size_t)*n + 1, sizeof *numbers) : NULL;
-    for (int j = 0; numbers && j < *n; j++) numbers[j] = element(k, j);
+    for (int j = 0; numbers && j < *n; j++) numbers[j] = onnx_known_number(k, j);
     return numbers;
 }
 
@@ -129,7 +84,8 @@ const int64_t *onnx_side_integers(onnx_call *c, int i, int *n) {
     const onnx_known *k = needed(c, i, n);
     int64_t *numbers = k ? kit_take(c->in->arena, (size_t)*n + 1, sizeof *numbers) : NULL;
     for (int j = 0; numbers && j < *n; j++)
-        numbers[j] = k->type.dtype == WEFT_I64 ? ((const int64_t *)k->data)[j] : whole(element(k, j));
+        numbers[j] =
+            k->type.dtype == WEFT_I64 ? ((const int64_t *)k->data)[j] : whole(onnx_known_number(k, j));
     return numbers;
 }
 

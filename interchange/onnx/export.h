@@ -9,8 +9,7 @@
 #ifndef WEFT_INTERCHANGE_ONNX_EXPORT_H
 #define WEFT_INTERCHANGE_ONNX_EXPORT_H
 
-#include "interchange/onnx/file.h"
-#include "weft/onnx.h"
+#include "interchange/onnx/format/file.h"
 #include "weft/file.h"
 #include "weft/onnx.h"
 
@@ -169,6 +168,5 @@ weft_status export_save(exporter *e, edge *const *outputs, int n_outputs);
 bool export_length_of(const exporter *e, const weft_value *v, int axis, export_length *length);
 /* The entry of a weft_value or weft_node. */
 export_entry *export_entry_of(const exporter *e, const void *of);
-bool is_float(weft_dtype dtype);
 
 #endif

@@ -41,21 +41,6 @@ static int64_t place_of(const following *f, const tensor *t, int64_t at, int64_t
     return place;
 }
 
-static double number_at(const onnx_known *k, int64_t i) {
-    switch (k->type.dtype) {
-    case WEFT_F32:
-        return ((const float *)k->data)[i];
-    case WEFT_F64:
-        return ((const double *)k->data)[i];
-    case WEFT_I64:
-        return (double)((const int64_t *)k->data)[i];
-    case WEFT_I32:
-        return ((const int32_t *)k->data)[i];
-    default:
-        return ((const uint8_t *)k->data)[i]; /* bool, u8 */
-    }
-}
-
 static bool is_plain(weft_dtype dtype) {
     return dtype == WEFT_F32 || dtype == WEFT_F64 || dtype == WEFT_I64 || dtype == WEFT_I32 ||
            dtype == WEFT_U8 || dtype == WEFT_BOOL;
@@ -80,11 +65,11 @@ static bool lines_make(importer *in, const following *f, lines *l) {
     if (!l->base || !l->step) return kit_no_memory(in->error, "a constant"), false;
     for (int64_t i = 0; i < n; i++) {
         int64_t place = place_of(f, &k->type, i, &row);
-        if (row == 0) l->base[place] = number_at(k, i);
+        if (row == 0) l->base[place] = onnx_known_number(k, i);
     }
     for (int64_t i = 0; i < n; i++) {
         int64_t place = place_of(f, &k->type, i, &row);
-        if (row == 1) l->step[place] = number_at(k, i) - l->base[place];
+        if (row == 1) l->step[place] = onnx_known_number(k, i) - l->base[place];
         l->is_flat = l->is_flat && l->step[place] == 0;
     }
     return true;
@@ -97,7 +82,7 @@ static bool lines_fit(const following *f, const lines *l) {
         int64_t n = tensor_elements(&k->type), row;
         for (int64_t i = 0; i < n; i++) {
             int64_t place = place_of(f, &k->type, i, &row);
-            double wanted = l->base[place] + l->step[place] * (double)row, found = number_at(k, i);
+            double wanted = l->base[place] + l->step[place] * (double)row, found = onnx_known_number(k, i);
             if (wanted != found && !(wanted != wanted && found != found)) return false;
         }
     }
@@ -152,8 +137,8 @@ static weft_value *value_of_length(importer *in, const following *f, int side) {
     l.step = kit_take(in->arena, (size_t)n + 1, sizeof *l.step);
     if (!l.base || !l.step) return kit_no_memory(in->error, "a constant"), NULL;
     for (int64_t i = 0; i < n; i++) {
-        l.step[i] = (number_at(b, i) - number_at(a, i)) / (double)(f->batch[1] - f->batch[0]);
-        l.base[i] = number_at(a, i) - l.step[i] * (double)f->batch[0];
+        l.step[i] = (onnx_known_number(b, i) - onnx_known_number(a, i)) / (double)(f->batch[1] - f->batch[0]);
+        l.base[i] = onnx_known_number(a, i) - l.step[i] * (double)f->batch[0];
         bool is_whole = l.step[i] == (double)(int64_t)l.step[i];
         if (!is_whole && a->type.dtype != WEFT_F32 && a->type.dtype != WEFT_F64) return NULL;
     }

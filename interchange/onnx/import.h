@@ -10,7 +10,7 @@
 #ifndef WEFT_INTERCHANGE_ONNX_IMPORT_H
 #define WEFT_INTERCHANGE_ONNX_IMPORT_H
 
-#include "interchange/onnx/file.h"
+#include "interchange/onnx/format/file.h"
 #include "weft/onnx.h"
 #include "weft/collectives.h"
 #include "weft/layers.h"
@@ -193,6 +193,7 @@ const onnx_known *onnx_known_of(importer *in, onnx_value *v, int side);
 bool onnx_is_parameter(const onnx_value *v);
 onnx_known *onnx_known_new(importer *in, const tensor *type);
 bool onnx_known_equal(const onnx_known *a, const onnx_known *b); /* false where one is NULL */
+double onnx_known_number(const onnx_known *k, int64_t i);        /* element i, exact up to 2^53 */
 
 /* Computes a node whose operands are known. Results whose shape follows the batch and large ones stay
  * unknown. */

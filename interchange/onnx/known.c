@@ -2,6 +2,8 @@
  * nothing else, with reference kernels: so there is one meaning of each operator. */
 #include "interchange/onnx/operators.h"
 
+#include "runtime/data/convert.h"
+
 onnx_known *onnx_known_new(importer *in, const tensor *type) {
     onnx_known *k = kit_take(in->arena, 1, sizeof *k);
     size_t bytes = weft_dtype_bytes(type->dtype);
@@ -17,6 +19,13 @@ bool onnx_known_equal(const onnx_known *a, const onnx_known *b) {
     return a && b && a->type.dtype == b->type.dtype && a->type.ndim == b->type.ndim &&
            !memcmp(a->type.shape, b->type.shape, sizeof a->type.shape) &&
            !memcmp(a->data, b->data, tensor_bytes(&a->type));
+}
+
+double onnx_known_number(const onnx_known *k, int64_t i) {
+    const char *at = (const char *)k->data + (size_t)i * weft_dtype_bytes(k->type.dtype);
+    double number = 0;
+    convert_numbers(k->type.dtype, at, WEFT_F64, &number, 1, true);
+    return number;
 }
 
 /* ---- initializers ---- */
@@ -38,8 +47,7 @@ bool onnx_is_parameter(const onnx_value *v) {
     weft_dtype dtype;
     const onnx_tensor *t = v->initializer;
     if (!t || !onnx_dtype(t->type, &dtype) || v->known[0]) return false;
-    bool is_float = dtype == WEFT_F32 || dtype == WEFT_F64 || dtype == WEFT_F16 || dtype == WEFT_BF16;
-    return is_float && onnx_tensor_bytes(t) > weft_dtype_bytes(dtype);
+    return onnx_is_float(dtype) && onnx_tensor_bytes(t) > weft_dtype_bytes(dtype);
 }
 
 const onnx_known *onnx_known_of(importer *in, onnx_value *v, int side) {

@@ -5,8 +5,8 @@
  * are in are counted before. Protocol Buffers have no message above 2 GB: elements of a larger model go
  * to a file beside it. */
 #include "interchange/onnx/export.h"
-#include "interchange/onnx/emit.h"
-#include "interchange/onnx/output.h"
+#include "interchange/onnx/format/emit.h"
+#include "interchange/onnx/format/output.h"
 
 #include "runtime/data/convert.h"
 
@@ -85,18 +85,10 @@ static weft_status name_taken(exporter *e, const char *what, const char *name) {
                     e->graph_name, what, name);
 }
 
-/* "layer1/0/weight" -> "layer1.0.weight" */
-static char *dotted(kit_arena *a, const char *path) {
-    char *name = kit_copy(a, path);
-    for (char *c = name; c && *c; c++)
-        if (*c == '/') *c = '.';
-    return name;
-}
-
 static weft_status name_parameters(exporter *e) {
     for (edge *p = e->parameters; p; p = p->next) {
         if (!p->is_used) continue;
-        p->name = dotted(e->arena, p->path);
+        p->name = onnx_dotted(e->arena, p->path);
         if (!p->name) return kit_no_memory(e->error, e->path);
         if (!name_take(e, p->name)) return name_taken(e, "parameter", p->name);
     }
@@ -247,7 +239,7 @@ static weft_status check_port(exporter *e, const edge *t, weft_port *port) {
     tensor found = tensor_of(port->dtype, port->ndim, port->shape);
     bool fits = port->ndim == t->type.ndim;
     for (int i = 0; fits && i < port->ndim; i++) fits = port->shape[i] == t->type.shape[i];
-    if (!fits || (port->dtype != t->type.dtype && !(is_float(port->dtype) && t->type.dtype == WEFT_F32)))
+    if (!fits || (port->dtype != t->type.dtype && !(onnx_is_float(port->dtype) && t->type.dtype == WEFT_F32)))
         return kit_fail(e->error, WEFT_SHAPE, "%.300s: '%.200s' is %s, and graph %.100s needs %s",
                         e->options->weights, t->name, TENSOR(&found), e->graph_name, TENSOR(&t->type));
     return WEFT_OK;

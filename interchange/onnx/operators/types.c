@@ -3,7 +3,7 @@
 
 bool onnx_is_real(const weft_value *x) {
     weft_dtype dtype = x ? weft_value_dtype(x) : WEFT_BOOL;
-    return dtype == WEFT_F32 || dtype == WEFT_F64 || dtype == WEFT_F16 || dtype == WEFT_BF16;
+    return onnx_is_float(dtype);
 }
 
 bool onnx_is_integer(const weft_value *x) {

@@ -1,9 +1,9 @@
 /* file.h - what an ONNX file says, as plain structs (github.com/onnx/onnx, onnx/onnx.proto). Elements of
  * tensors and bodies of subgraphs stay in the file: a structure says where. */
-#ifndef WEFT_INTERCHANGE_ONNX_FILE_H
-#define WEFT_INTERCHANGE_ONNX_FILE_H
+#ifndef WEFT_INTERCHANGE_ONNX_FORMAT_FILE_H
+#define WEFT_INTERCHANGE_ONNX_FORMAT_FILE_H
 
-#include "interchange/onnx/wire.h"
+#include "interchange/onnx/format/wire.h"
 
 /* TensorProto.DataType, the numbers of the format. */
 typedef enum onnx_type {
@@ -27,6 +27,9 @@ typedef enum onnx_type {
 bool onnx_dtype(int type, weft_dtype *dtype);
 int onnx_type_of(weft_dtype dtype);
 const char *onnx_type_name(int type); /* "float16"; "type 99" is "unknown" */
+bool onnx_is_float(weft_dtype dtype); /* of floating point */
+/* What files call a parameter: "layer1/0/weight" -> "layer1.0.weight". NULL: out of memory. */
+char *onnx_dotted(kit_arena *arena, const char *path);
 
 /* A tensor with a value. */
 typedef struct onnx_tensor {

@@ -1,5 +1,5 @@
 /* tensor.c - element types and elements of an ONNX file: file.h. */
-#include "interchange/onnx/file.h"
+#include "interchange/onnx/format/file.h"
 
 /* ---- types ---- */
 
@@ -53,6 +53,17 @@ const char *onnx_type_name(int type) {
     for (int i = 0; i < N_TYPES; i++)
         if (types[i].type == type) return types[i].name;
     return "unknown";
+}
+
+bool onnx_is_float(weft_dtype dtype) {
+    return dtype == WEFT_F32 || dtype == WEFT_F64 || dtype == WEFT_BF16 || dtype == WEFT_F16;
+}
+
+char *onnx_dotted(kit_arena *a, const char *path) {
+    char *name = kit_copy(a, path);
+    for (char *c = name; c && *c; c++)
+        if (*c == '/') *c = '.';
+    return name;
 }
 
 /* ---- elements ---- */

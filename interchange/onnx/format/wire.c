@@ -1,5 +1,5 @@
 /* wire.c - see wire.h. */
-#include "interchange/onnx/wire.h"
+#include "interchange/onnx/format/wire.h"
 
 #include <stdarg.h>
 

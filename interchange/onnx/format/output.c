@@ -1,5 +1,5 @@
 /* output.c - see output.h. */
-#include "interchange/onnx/output.h"
+#include "interchange/onnx/format/output.h"
 
 static weft_status failed(const char *path, int code, weft_error *error) {
     return code ? weft_error_io(error, path, "cannot be written", code) : WEFT_OK;

@@ -1,6 +1,6 @@
 /* read.c - an ONNX file as structs: file.h. Each function reads one message of onnx.proto, whose field
  * numbers stand in an enum before it. */
-#include "interchange/onnx/file.h"
+#include "interchange/onnx/format/file.h"
 
 /* A field that a message has, in the only way of writing it that the format knows. */
 static bool is(const wire_field *f, uint32_t number, wire_kind kind) {

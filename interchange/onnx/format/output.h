@@ -1,6 +1,6 @@
 /* output.h - a file that is written under another name beside its own, flushed, and renamed into place. */
-#ifndef WEFT_INTERCHANGE_ONNX_OUTPUT_H
-#define WEFT_INTERCHANGE_ONNX_OUTPUT_H
+#ifndef WEFT_INTERCHANGE_ONNX_FORMAT_OUTPUT_H
+#define WEFT_INTERCHANGE_ONNX_FORMAT_OUTPUT_H
 
 #include "runtime/data/kit.h"
 

@@ -1,8 +1,8 @@
 /* emit.h - the wire format of Protocol Buffers, written: the counterpart of wire.h. Messages are made in
  * memory, where their lengths become known; elements of tensors are not among them, they go from a store to
- * the file (save.c). */
-#ifndef WEFT_INTERCHANGE_ONNX_EMIT_H
-#define WEFT_INTERCHANGE_ONNX_EMIT_H
+ * the file (export/save.c). */
+#ifndef WEFT_INTERCHANGE_ONNX_FORMAT_EMIT_H
+#define WEFT_INTERCHANGE_ONNX_FORMAT_EMIT_H
 
 #include "runtime/data/kit.h"
 

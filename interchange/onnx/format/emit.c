@@ -1,7 +1,7 @@
 /* emit.c - see emit.h. */
-#include "interchange/onnx/emit.h"
+#include "interchange/onnx/format/emit.h"
 
-#include "interchange/onnx/wire.h"
+#include "interchange/onnx/format/wire.h"
 
 enum { LONGEST = 10 }; /* bytes of a varint */
 

@@ -5,8 +5,8 @@
  *
  * https://protobuf.dev/programming-guides/encoding: a field is a varint, number << 3 | kind, and its
  * value. */
-#ifndef WEFT_INTERCHANGE_ONNX_WIRE_H
-#define WEFT_INTERCHANGE_ONNX_WIRE_H
+#ifndef WEFT_INTERCHANGE_ONNX_FORMAT_WIRE_H
+#define WEFT_INTERCHANGE_ONNX_FORMAT_WIRE_H
 
 #include "runtime/data/kit.h"
 
