@@ -1,7 +1,7 @@
 /* weights.c - the initial values of a file's parameters as safetensors (huggingface.co/docs/safetensors): the
  * length of a header in 8 bytes, the header in JSON, then the elements. They go from file to file in
  * pieces. */
-#include "interchange/onnx/import.h"
+#include "interchange/onnx/import/import.h"
 #include "interchange/onnx/format/output.h"
 
 #include <jansson.h>

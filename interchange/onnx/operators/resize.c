@@ -3,7 +3,7 @@
  * Along an axis each element of the result is a weighted sum of elements of x. Where weft_interpolate()
  * computes the same, it does; else an axis is a product by a matrix of weights, which is computed here
  * from the formulas of the operator, or, of the nearest elements, a gather by known places. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 #include <math.h>
 

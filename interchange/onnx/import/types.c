@@ -1,5 +1,5 @@
 /* types.c - see types.h. */
-#include "interchange/onnx/operators/types.h"
+#include "interchange/onnx/import/types.h"
 
 bool onnx_is_real(const weft_value *x) {
     weft_dtype dtype = x ? weft_value_dtype(x) : WEFT_BOOL;

@@ -1,9 +1,9 @@
 /* types.h - integers that Weft only moves (i8, u16, u32), or takes in some ops only (u8): they are
  * computed as i64 and cut back to their bits, which is what arithmetic modulo 2^n makes of them. */
-#ifndef WEFT_INTERCHANGE_ONNX_OPERATORS_TYPES_H
-#define WEFT_INTERCHANGE_ONNX_OPERATORS_TYPES_H
+#ifndef WEFT_INTERCHANGE_ONNX_IMPORT_TYPES_H
+#define WEFT_INTERCHANGE_ONNX_IMPORT_TYPES_H
 
-#include "interchange/onnx/import.h"
+#include "interchange/onnx/import/import.h"
 
 bool onnx_is_real(const weft_value *x);    /* of floating point; false for NULL */
 bool onnx_is_integer(const weft_value *x); /* of any width, bool not; false for NULL */

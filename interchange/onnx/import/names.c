@@ -1,5 +1,5 @@
 /* names.c - names of a file, and the values that they mean: import.h. */
-#include "interchange/onnx/import.h"
+#include "interchange/onnx/import/import.h"
 
 /* ---- values by name ---- */
 
@@ -61,4 +61,40 @@ const char *onnx_path(importer *in, const char *name) {
     for (char *c = made; *c; c++)
         if (*c == '.' && c > made && c[-1] != '/' && c[1] && c[1] != '.') *c = '/';
     return made;
+}
+
+/* ---- scopes: a node's name without its last level, as exporters of PyTorch write it ---- */
+
+static void each_level(importer *in, const char *path, int side, bool is_entered) {
+    char level[201];
+    while (*path) {
+        size_t n = strcspn(path, "/");
+        if (n && n < sizeof level) {
+            memcpy(level, path, n);
+            level[n] = 0;
+            if (is_entered)
+                weft_graph_scope_enter(in->graph[side], level);
+            else
+                weft_scope_leave(in->graph[side]);
+        }
+        path += n + (path[n] == '/');
+    }
+}
+
+void onnx_enter(importer *in, const char *path, int side) {
+    each_level(in, path, side, true);
+}
+
+void onnx_leave(importer *in, const char *path, int side) {
+    each_level(in, path, side, false);
+}
+
+const char *onnx_scope_of(importer *in, const onnx_node *node) {
+    const char *end = strrchr(node->name, '/');
+    char *scope = end ? kit_copy(in->arena, node->name) : NULL;
+    if (!scope) return "";
+    scope[end - node->name] = 0;
+    for (char *c = scope; *c; c++)
+        if (*c != '/' && *onnx_name(in, (char[]){*c, 0}) != *c) *c = '_';
+    return scope;
 }

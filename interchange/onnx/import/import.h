@@ -1,14 +1,14 @@
 /* import.h - how an ONNX graph becomes calls of builders.
  *
  * A file's values are known (constants, and what follows from them and from shapes) or values of a graph. A
- * node whose operands are all known is computed here, by a graph of its own (known.c); any other one is built
+ * node whose operands are all known is computed here, by a graph of its own (fold.c); any other one is built
  * by the row of its operator (operators.h).
  *
  * Which lengths follow the batch? Everything is built twice, in the graph that the caller wants and in a
  * shadow of it with another batch: a known number that differs between the two sides depends on the batch.
  * So there is no algebra of symbols, whatever a file computes from its shapes. */
-#ifndef WEFT_INTERCHANGE_ONNX_IMPORT_H
-#define WEFT_INTERCHANGE_ONNX_IMPORT_H
+#ifndef WEFT_INTERCHANGE_ONNX_IMPORT_IMPORT_H
+#define WEFT_INTERCHANGE_ONNX_IMPORT_IMPORT_H
 
 #include "interchange/onnx/format/file.h"
 #include "weft/onnx.h"
@@ -75,6 +75,7 @@ typedef struct importer {
     weft_onnx *onnx;
     kit_arena *arena;
     const weft_onnx_options *options;
+    const struct onnx_operator *operators; /* the table; the last row has no name */
     weft_graph *graph[SIDES];
     int64_t batch[SIDES];
     onnx_frame *frame; /* the present one */
@@ -102,9 +103,6 @@ typedef struct onnx_call {
 
 /* ---- what a row asks (call.c). Operands and attributes that no row asks for are an error: an importer that
  * passes over an attribute makes wrong numbers. ---- */
-
-/* "model.onnx: node 12 'fc' (Gemm): " and why; returns NULL, so that a row refuses in one line. */
-weft_value *onnx_refuse(onnx_call *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Operand i in the graph. NULL: it is left out, or an error stands. */
 weft_value *onnx_in(onnx_call *c, int i);
@@ -162,69 +160,86 @@ weft_value *onnx_reshape(onnx_call *c, weft_value *x, int n, const int64_t *leng
 /* The lengths of x's axes, with WEFT_BATCH where one is the batch and ONNX_DEPENDS where it depends on it. */
 void onnx_shape_of(onnx_call *c, int i, int64_t lengths[WEFT_MAX_NDIM]);
 
-/* ---- the rest of the importer ---- */
+/* ---- errors (errors.c) ---- */
 
-/* Finds the layer that options.head names; false after an error. */
-bool onnx_head_find(importer *in);
-/* Builds the new layer, on each side. */
-bool onnx_head_build(importer *in);
-/* How a variable begins without weights (initial.c). */
-weft_init onnx_initial(importer *in, const onnx_tensor *t, bool is_state);
-/* The path of an initializer as a parameter, which no other one has. */
-const char *onnx_path_for(importer *in, const onnx_tensor *t);
-/* Enters and leaves the scopes of a path. */
-void onnx_enter(importer *in, const char *path, int side);
-void onnx_leave(importer *in, const char *path, int side);
+/* "model.onnx: node 12 'fc' (Gemm): " and why; returns NULL, so that a row refuses in one line. */
+weft_value *onnx_refuse(onnx_call *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Whether a model has recorded an error, which becomes the import's; `c` may be NULL. */
 bool onnx_failed(importer *in, int side, const onnx_call *c);
+
+/* ---- names (names.c) ---- */
 
 /* The value that a name means here; NULL: no such value. */
 onnx_value *onnx_find(onnx_frame *frame, const char *name);
 onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name);
-/* A value as one of the graph on a side; NULL: an error stands. */
-weft_value *onnx_value_in(importer *in, onnx_value *v, int side);
-/* The same of a known value that differs between the sides; NULL: there is no such value. */
-weft_value *onnx_following(importer *in, const onnx_value *v, int side);
-/* Whether there is one, of what it is on the two sides. */
-bool onnx_follows(importer *in, const onnx_known *here, const onnx_known *there);
-/* What it is; NULL: not known, or an error stands. */
+/* A file's name as a name in Weft: '/', ':' and what names may not have become '_'. */
+const char *onnx_name(importer *in, const char *name);
+/* "layer1.0.conv1.weight" -> "layer1/0/conv1/weight" */
+const char *onnx_path(importer *in, const char *name);
+/* The scope of a node, by its name. */
+const char *onnx_scope_of(importer *in, const onnx_node *node);
+/* Enters and leaves the scopes of a path. */
+void onnx_enter(importer *in, const char *path, int side);
+void onnx_leave(importer *in, const char *path, int side);
+
+/* ---- known values (known.c, follow.c, fold.c) ---- */
+
+/* What a value is; NULL: not known, or an error stands. */
 const onnx_known *onnx_known_of(importer *in, onnx_value *v, int side);
 /* Whether it is trained: an initializer of floating point with more than one element. */
 bool onnx_is_parameter(const onnx_value *v);
 onnx_known *onnx_known_new(importer *in, const tensor *type);
 bool onnx_known_equal(const onnx_known *a, const onnx_known *b); /* false where one is NULL */
 double onnx_known_number(const onnx_known *k, int64_t i);        /* element i, exact up to 2^53 */
-
+/* A known value that differs between the sides as one of the graph; NULL: there is no such value. */
+weft_value *onnx_following(importer *in, const onnx_value *v, int side);
+/* Whether there is one, of what it is on the two sides. */
+bool onnx_follows(importer *in, const onnx_known *here, const onnx_known *there);
 /* Computes a node whose operands are known. Results whose shape follows the batch and large ones stay
  * unknown. */
-struct onnx_operator;
 bool onnx_fold(onnx_call *c, const struct onnx_operator *op, onnx_value **results);
+
+/* ---- values of the graphs (values.c, initial.c, inputs.c) ---- */
+
+/* A value as one of the graph on a side; NULL: an error stands. */
+weft_value *onnx_value_in(importer *in, onnx_value *v, int side);
+/* The same of an initializer that is a state. */
+weft_value *onnx_state_in(importer *in, onnx_value *v, int side);
+/* The path of an initializer as a parameter, which no other one has. */
+const char *onnx_path_for(importer *in, const onnx_tensor *t);
+/* How a variable begins without weights. */
+weft_init onnx_initial(importer *in, const onnx_tensor *t, bool is_state);
+/* Define the inputs of a graph, and its initializers or these alone; name its outputs. */
+bool onnx_inputs(importer *in, const onnx_graph *graph);
+bool onnx_initializers(importer *in, const onnx_graph *graph);
+bool onnx_outputs(importer *in, const onnx_graph *graph);
+
+/* ---- before nodes are built (fuse.c, head.c) ---- */
+
+/* Replaces parts of a graph by nodes of the domain "weft". */
+void onnx_fuse(importer *in, onnx_graph *graph);
+/* Finds the layer that options.head names; false after an error. */
+bool onnx_head_find(importer *in);
+/* Builds the new layer, on each side. */
+bool onnx_head_build(importer *in);
+
+/* ---- nodes (nodes.c), and graphs within a graph (bodies.c) ---- */
+
 /* Builds the nodes of a graph in the present frame. */
 bool onnx_nodes(importer *in, const onnx_graph *graph);
-/* Replaces parts of a graph by nodes of the domain "weft" (fuse.c). */
-void onnx_fuse(importer *in, onnx_graph *graph);
-/* Defines its initializers there. */
-bool onnx_initializers(importer *in, const onnx_graph *graph);
-
-/* ---- graphs within a graph (bodies.c) ---- */
 
 enum { ONNX_DEEPEST = 32 };
+/* How many bodies of functions and nodes a file may build: a loop has one for each step. */
+enum { ONNX_BODIES = 1 << 15 };
 /* The file's function of a node's name; NULL: there is none. */
 const onnx_function *onnx_function_of(const onnx_file *file, const onnx_node *node);
 /* Builds the body of a function in the place of its call. */
 bool onnx_inline(onnx_call *c, const onnx_function *f);
-/* How many bodies of functions and nodes a file may build: a loop has one for each step. */
-enum { ONNX_BODIES = 1 << 15 };
 /* The graph that an attribute is; NULL: an error stands. */
 const onnx_graph *onnx_body_of(onnx_call *c, const char *attribute);
 /* Builds it in the place of the node, once for both sides. Puts what its outputs are into `outputs`. */
 bool onnx_body(onnx_call *c, const onnx_graph *body, onnx_value *const *inputs, onnx_value **outputs);
 /* Makes result i of the node a value, on both sides. */
 bool onnx_result_is(onnx_call *c, int i, const onnx_value *value);
-
-/* A file's name as a name in Weft: '/', ':' and what names may not have become '_'. */
-const char *onnx_name(importer *in, const char *name);
-/* "layer1.0.conv1.weight" -> "layer1/0/conv1/weight" */
-const char *onnx_path(importer *in, const char *name);
 
 #endif

@@ -1,20 +1,7 @@
 /* call.c - what the row of an operator asks about a node: import.h. */
-#include "interchange/onnx/operators.h"
+#include "interchange/onnx/import/import.h"
 
 #include <math.h>
-#include <stdarg.h>
-
-weft_value *onnx_refuse(onnx_call *c, const char *format, ...) {
-    char why[700];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why, sizeof why, format, args);
-    va_end(args);
-    if (!c->in->error->status)
-        kit_fail(c->in->error, WEFT_UNSUPPORTED, "%.300s: node %d '%.80s' (%.60s, opset %jd): %s",
-                 c->in->onnx->file.wire.path, c->node->index, c->node->name, c->node->op, c->opset, why);
-    return NULL;
-}
 
 /* ---- operands ---- */
 
@@ -43,6 +30,14 @@ weft_value *onnx_in(onnx_call *c, int i) {
 const onnx_known *onnx_known_in(onnx_call *c, int i) {
     ask(c, i);
     return onnx_has(c, i) ? onnx_known_of(c->in, c->operands[i], c->side) : NULL;
+}
+
+weft_value *onnx_state(onnx_call *c, int i) {
+    ask(c, i);
+    onnx_value *v = onnx_has(c, i) ? c->operands[i] : NULL;
+    if (!v || !v->initializer || v->initializer->type != ONNX_FLOAT || v->known[0] || c->scratch_graph)
+        return NULL;
+    return onnx_state_in(c->in, v, c->side);
 }
 
 /* Operand i, which must be known; NULL: left out, or an error stands. */

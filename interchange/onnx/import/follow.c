@@ -1,6 +1,6 @@
 /* follow.c - known values that follow the batch, as values of a graph. What they are with two batches says
  * how: equal along the batch (a mask), counting along it (indices of rows), or numbers that grow with it. */
-#include "interchange/onnx/import.h"
+#include "interchange/onnx/import/import.h"
 
 /* What a known value is with the batch of either side. */
 typedef struct following {

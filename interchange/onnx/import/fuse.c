@@ -1,7 +1,7 @@
 /* fuse.c - what exporters take apart becomes one node again, so that the kernels of Weft run: attention
  * and RMSNorm. Nodes of a graph are replaced before they are built, by nodes of the domain "weft"
  * (operators/fused.c); a part whose value is read elsewhere, too, keeps the whole as it is. */
-#include "interchange/onnx/import.h"
+#include "interchange/onnx/import/import.h"
 
 #include <math.h>
 

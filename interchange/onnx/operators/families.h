@@ -1,9 +1,9 @@
 /* families.h - declares what the rows of operators_list.h name, so that a function with another
  * signature does not compile. */
-#ifndef WEFT_INTERCHANGE_ONNX_FAMILIES_H
-#define WEFT_INTERCHANGE_ONNX_FAMILIES_H
+#ifndef WEFT_INTERCHANGE_ONNX_OPERATORS_FAMILIES_H
+#define WEFT_INTERCHANGE_ONNX_OPERATORS_FAMILIES_H
 
-#include "interchange/onnx/operators.h"
+#include "interchange/onnx/import/operators.h"
 
 #define BUILD(name, since, function)              weft_value *function(onnx_call *c);
 #define BUILD_OF(domain, name, since, function)   weft_value *function(onnx_call *c);
@@ -14,6 +14,6 @@
 #define KNOW(name, since, function)               const onnx_known *function(onnx_call *c);
 #define UNARY(name, since, function)
 #define BINARY(name, since, function)
-#include "interchange/onnx/operators_list.h"
+#include "interchange/onnx/operators/operators_list.h"
 
 #endif

@@ -1,6 +1,6 @@
 /* initial.c - how parameters begin where no weights are loaded: with numbers that have the mean and the
  * deviation of the file's. Where all are equal, and in state, they are that number. */
-#include "interchange/onnx/import.h"
+#include "interchange/onnx/import/import.h"
 
 #include <math.h>
 

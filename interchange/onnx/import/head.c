@@ -1,5 +1,5 @@
 /* head.c - a new last layer in the place of the file's: options.head. */
-#include "interchange/onnx/import.h"
+#include "interchange/onnx/import/import.h"
 
 static const onnx_node *maker_of(const onnx_graph *g, const char *name) {
     for (int i = 0; i < g->n_nodes; i++)
