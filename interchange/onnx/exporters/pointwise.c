@@ -1,5 +1,5 @@
 /* pointwise.c - pointwise ops as nodes of ONNX. */
-#include "interchange/onnx/exporter_families.h"
+#include "interchange/onnx/exporters/exporter_families.h"
 
 #include <math.h>
 

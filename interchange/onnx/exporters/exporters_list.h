@@ -2,7 +2,7 @@
  *   SAME    the operator of ONNX that is the same, without attributes
  *   BUILD   edge *function(export_call *), of the file of its family in exporters/
  *   REFUSE  why there is none
- * Inputs, parameters and state do not become nodes: export.c. An op without a row is refused. */
+ * Inputs, parameters and state do not become nodes: export/nodes.c. An op without a row is refused. */
 
 /* ---- pointwise ---- */
 BUILD("abs", export_abs)

@@ -4,7 +4,7 @@
  * safetensors file, to the ONNX file one tensor after another; so the lengths of the messages that they
  * are in are counted before. Protocol Buffers have no message above 2 GB: elements of a larger model go
  * to a file beside it. */
-#include "interchange/onnx/export.h"
+#include "interchange/onnx/export/export.h"
 #include "interchange/onnx/format/emit.h"
 #include "interchange/onnx/format/output.h"
 

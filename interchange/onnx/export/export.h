@@ -1,13 +1,13 @@
 /* export.h - how a graph of Weft becomes nodes of ONNX.
  *
- * The walk (export.c) goes over the graph's nodes in their order and calls the row of each op
+ * The walk (nodes.c) goes over the graph's nodes in their order and calls the row of each op
  * (exporters.h). A row makes nodes of ONNX and returns what stands for the result. Nodes stay in memory
  * until the walk is over; then names are given and the file is written (save.c). Nodes that no output needs
  * are left out.
  *
  * A failure is recorded once. Functions take NULL and pass it through, so a row need not ask. */
-#ifndef WEFT_INTERCHANGE_ONNX_EXPORT_H
-#define WEFT_INTERCHANGE_ONNX_EXPORT_H
+#ifndef WEFT_INTERCHANGE_ONNX_EXPORT_EXPORT_H
+#define WEFT_INTERCHANGE_ONNX_EXPORT_EXPORT_H
 
 #include "interchange/onnx/format/file.h"
 #include "weft/file.h"
@@ -67,7 +67,8 @@ typedef struct exporter {
     const weft_graph *graph;
     const char *graph_name;
     const weft_onnx_export_options *options;
-    const weft_store *store; /* one of these two has the weights */
+    const struct export_row *rows; /* the table; the last row has no name */
+    const weft_store *store;       /* one of these two has the weights */
     const weft_tensors *tensors;
     const char *path;
     weft_error *error;
@@ -93,7 +94,7 @@ typedef struct export_call {
     edge **results; /* NULL: not made */
 } export_call;
 
-/* ---- what a row asks (blocks.c) ---- */
+/* ---- what a row asks (call.c) ---- */
 
 /* "graph predict: dropout in net/block: WHY" (WEFT_UNSUPPORTED); returns NULL. */
 edge *export_refuse(export_call *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -162,11 +163,15 @@ edge *export_where(export_call *c, edge *condition, weft_dtype type, edge *a, ed
 
 /* ---- the rest of the exporter ---- */
 
-/* Writes the file; `outputs` are those of the graph, by their places. */
-weft_status export_save(exporter *e, edge *const *outputs, int n_outputs);
-/* The length of an axis; false: it is not known at another batch. */
-bool export_length_of(const exporter *e, const weft_value *v, int axis, export_length *length);
+/* Makes room for an entry of each node and result, twice (entries.c); false: out of memory. */
+bool export_entries(exporter *e);
 /* The entry of a weft_value or weft_node. */
 export_entry *export_entry_of(const exporter *e, const void *of);
+/* The length of an axis; false: it is not known at another batch (call.c). */
+bool export_length_of(const exporter *e, const weft_value *v, int axis, export_length *length);
+/* Exports the graph (nodes.c). */
+weft_status export_graph(exporter *e);
+/* Writes the file; `outputs` are those of the graph, by their places (save.c). */
+weft_status export_save(exporter *e, edge *const *outputs, int n_outputs);
 
 #endif
