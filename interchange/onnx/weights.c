@@ -1,19 +1,11 @@
 /* weights.c - the initial values of a file's parameters as safetensors (huggingface.co/docs/safetensors): the
  * length of a header in 8 bytes, the header in JSON, then the elements. They go from file to file in
  * pieces. */
-#include "interchange/onnx/import.h"
-#include "interchange/onnx/output.h"
+#include "interchange/onnx/import/import.h"
+#include "interchange/onnx/format/output.h"
 
 #include <jansson.h>
 #include <stdlib.h>
-
-/* "layer1/0/weight" -> "layer1.0.weight" */
-static char *dotted(kit_arena *a, const char *path) {
-    char *name = kit_copy(a, path);
-    for (char *c = name; c && *c; c++)
-        if (*c == '/') *c = '.';
-    return name;
-}
 
 static const char *word_of(int type) {
     return type == ONNX_DOUBLE     ? "F64"
@@ -37,7 +29,7 @@ static char *header_of(weft_onnx *onnx, size_t *length) {
     for (int i = 0; i < onnx->n_variables; i++) {
         const onnx_variable *v = &onnx->variables[i];
         size_t bytes = onnx_tensor_bytes(v->initializer);
-        char *name = dotted(&onnx->arena, v->path);
+        char *name = onnx_dotted(&onnx->arena, v->path);
         if (!name || json_object_set_new(all, name, entry_of(v->initializer, at, at + bytes))) {
             json_decref(all);
             return NULL;

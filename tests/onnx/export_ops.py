@@ -246,7 +246,7 @@ def main():
         for line in refusals(Path(folder)):
             print("refusal", line)
             counts["wrong"] += 1
-    rows = set(re.findall(r'^(?:SAME|BUILD)\("(\w+)"', (ROOT / "interchange/onnx/exporters_list.h").read_text(), re.M))
+    rows = set(re.findall(r'^(?:SAME|BUILD)\("(\w+)"', (ROOT / "interchange/onnx/exporters/exporters_list.h").read_text(), re.M))
     missing = sorted(rows - reached) if not o.only else []
     print(", ".join(f"{n} {v}" for v, n in counts.items()), f"; rows that no graph reached: {' '.join(missing) or 'none'}")
     return bool(counts["wrong"] or counts["refused"] or missing)

@@ -1,6 +1,6 @@
 /* attention.c - attention and rotary positions as nodes of ONNX. Attention and RotaryEmbedding are operators
  * since opset 23, which not every runtime has; their parts are older, and runtimes fuse them. */
-#include "interchange/onnx/exporter_families.h"
+#include "interchange/onnx/exporters/exporter_families.h"
 
 #include <float.h>
 #include <math.h>

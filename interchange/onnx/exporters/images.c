@@ -1,5 +1,5 @@
 /* images.c - pools, resizing and sliding windows of images as nodes of ONNX. */
-#include "interchange/onnx/exporter_families.h"
+#include "interchange/onnx/exporters/exporter_families.h"
 
 #include <math.h>
 

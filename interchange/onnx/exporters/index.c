@@ -1,5 +1,5 @@
 /* index.c - elements by their places, sorting, embeddings as nodes of ONNX. */
-#include "interchange/onnx/exporter_families.h"
+#include "interchange/onnx/exporters/exporter_families.h"
 
 /* ids as a type that ONNX takes. */
 static edge *ids_of(export_call *c, int i) {

@@ -1,5 +1,5 @@
 /* norms.c - norms, softmax and losses as nodes of ONNX. */
-#include "interchange/onnx/exporter_families.h"
+#include "interchange/onnx/exporters/exporter_families.h"
 
 edge *export_softmax(export_call *c) {
     return with_int(c, export_1(c, "Softmax", export_in(c, 0)), "axis", export_axis(c, "axis"));

@@ -1,5 +1,5 @@
 /* pointwise.c - pointwise ops as nodes of ONNX. */
-#include "interchange/onnx/exporter_families.h"
+#include "interchange/onnx/exporters/exporter_families.h"
 
 #include <math.h>
 
@@ -16,7 +16,7 @@ static edge *of_0(export_call *c, const char *op) {
 }
 
 static bool of_float(const export_call *c) {
-    return is_float(export_dtype(c, 0));
+    return onnx_is_float(export_dtype(c, 0));
 }
 
 edge *export_operand_0(export_call *c) {

@@ -1,5 +1,5 @@
 /* products.c - products of matrices and convolutions as nodes of ONNX. */
-#include "interchange/onnx/exporter_families.h"
+#include "interchange/onnx/exporters/exporter_families.h"
 
 /* Operand i with its last two axes exchanged. */
 static edge *transposed(export_call *c, int i) {

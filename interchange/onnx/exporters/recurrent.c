@@ -1,7 +1,7 @@
 /* recurrent.c - recurrent layers as the operators of ONNX, which take the input and its weights, where Weft's
  * ops take their product: the `linear` before the op is part of the operator. Gates stand in another
  * order. */
-#include "interchange/onnx/exporter_families.h"
+#include "interchange/onnx/exporters/exporter_families.h"
 
 enum { X, W, H0 };
 enum { MOST_GATES = 4 };

@@ -1,5 +1,5 @@
 /* reduce.c - reductions and running sums as nodes of ONNX. */
-#include "interchange/onnx/exporter_families.h"
+#include "interchange/onnx/exporters/exporter_families.h"
 
 static edge *reduced(export_call *c, const char *op, edge *x) {
     weft_attribute axes = export_attribute_of(c, "axes");

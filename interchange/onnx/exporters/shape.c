@@ -1,5 +1,5 @@
 /* shape.c - constants, and ops that move elements, as nodes of ONNX. */
-#include "interchange/onnx/exporter_families.h"
+#include "interchange/onnx/exporters/exporter_families.h"
 
 /* ---- constants ---- */
 

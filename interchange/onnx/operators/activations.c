@@ -1,6 +1,6 @@
 /* activations.c - activations with attributes, and softmax. */
-#include "interchange/onnx/families.h"
-#include "interchange/onnx/operators/types.h"
+#include "interchange/onnx/operators/families.h"
+#include "interchange/onnx/import/types.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* attention.c - Attention and FlexAttention, whose products run in Weft's attention. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 #include <math.h>
 

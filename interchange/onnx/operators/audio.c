@@ -1,6 +1,6 @@
 /* audio.c - windows over samples, and weights that gather the frequencies of a spectrum into mels. */
-#include "interchange/onnx/families.h"
-#include "interchange/onnx/operators/types.h"
+#include "interchange/onnx/operators/families.h"
+#include "interchange/onnx/import/types.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* carried.c - operators of sequences that carry a state from call to call: LinearAttention (its steps one
  * after the other), CausalConvWithState. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 #include <math.h>
 

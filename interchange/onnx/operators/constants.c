@@ -1,7 +1,7 @@
 /* constants.c - operators whose results are known from attributes and types: Constant, Shape, Size; and
  * constants that a rule fills: ConstantOfShape, Range, EyeLike. */
-#include "interchange/onnx/families.h"
-#include "interchange/onnx/operators/types.h"
+#include "interchange/onnx/operators/families.h"
+#include "interchange/onnx/import/types.h"
 
 static const onnx_known *known_of(onnx_call *c, weft_dtype dtype, int ndim, int64_t n, const void *data) {
     tensor type = tensor_of(dtype, ndim, &n);

@@ -1,5 +1,5 @@
 /* deform.c - DeformConv: a convolution whose kernel reads each element at another place, between elements. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 #include "interchange/onnx/operators/window.h"
 
 /* A node over x[N, C, H, W], w[M, C / group, kh, kw], offsets[N, groups * kh * kw * 2, h, w]. */

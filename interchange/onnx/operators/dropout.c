@@ -1,5 +1,5 @@
 /* dropout.c - Dropout: it drops in a graph of WEFT_TRAIN, and where training_mode says so. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 /* Ones of x's shape, as bool. */
 static weft_value *all_kept(weft_value *x) {

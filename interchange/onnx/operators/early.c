@@ -1,7 +1,7 @@
 /* early.c - pointwise operators before opset 7: the second operand broadcasts only where the node says
  * so, along axes of the first that begin at a given one. */
-#include "interchange/onnx/families.h"
-#include "interchange/onnx/operators/types.h"
+#include "interchange/onnx/operators/families.h"
+#include "interchange/onnx/import/types.h"
 
 typedef weft_value *two(weft_value *a, weft_value *b);
 

@@ -1,5 +1,5 @@
 /* fourier.c - DFT and STFT: products with matrices of cosines and sines, so gradients are products, too. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* fused.c - nodes that fuse.c puts in the place of several. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 static weft_value *sum_of_masks(onnx_call *c) {
     weft_value *a = onnx_in(c, 3), *b = onnx_in(c, 4);

@@ -1,5 +1,5 @@
 /* image.c - images at places that are computed: GridSample, AffineGrid, RoiAlign. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 /* A bicubic sample beyond the border is one at the border's middle here. (In PyTorch, and so in Weft,
  * only the elements that it reads are those at the border.) */

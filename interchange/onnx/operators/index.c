@@ -1,7 +1,7 @@
 /* index.c - elements by their places: gathers, scatters, the largest ones, one-hot. Places below 0 count
  * from the end; Weft's gathers and scatters fail the run for them, so they become places from the front
  * here. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 #include <math.h>
 

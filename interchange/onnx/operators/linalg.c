@@ -1,6 +1,6 @@
 /* linalg.c - sums of products by letters, and determinants. */
-#include "interchange/onnx/families.h"
-#include "interchange/onnx/operators/types.h"
+#include "interchange/onnx/operators/families.h"
+#include "interchange/onnx/import/types.h"
 
 weft_value *onnx_build_einsum(onnx_call *c) {
     enum { MOST = 64 };

@@ -1,6 +1,6 @@
 /* loops.c - Loop and Scan, whose bodies are built once for each step. How many steps there are must be
  * known. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 /* ---- values on both sides ---- */
 

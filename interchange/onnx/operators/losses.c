@@ -1,5 +1,5 @@
 /* losses.c - losses by classes. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 /* Losses of 16 bits are computed in f32. */
 static weft_value *wide(weft_value *x) {

@@ -1,5 +1,5 @@
 /* norms.c - normalization by statistics of the batch, of images, of groups of channels or of rows. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 /* An eps of the file: 0 is a true 0. */
 static double eps_of(onnx_call *c, double otherwise) {

@@ -1,5 +1,5 @@
 /* pad.c - what stands around the elements of an axis: Pad and CenterCropPad. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 /* Where the element comes from that stands at place `at` of an axis of n elements; `at` may be outside. */
 static int64_t source(const char *mode, int64_t at, int64_t n) {

@@ -1,7 +1,7 @@
 /* pointwise.c - operators of one element, or of several that broadcast, whose builder is not one of
  * Weft's as it is. */
-#include "interchange/onnx/families.h"
-#include "interchange/onnx/operators/types.h"
+#include "interchange/onnx/operators/families.h"
+#include "interchange/onnx/import/types.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* pool.c - pools over windows and over whole images. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 #include "interchange/onnx/operators/window.h"
 
 #include <math.h>

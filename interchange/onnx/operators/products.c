@@ -1,5 +1,5 @@
 /* products.c - matrix products and convolutions, of integers too. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 #include "interchange/onnx/operators/window.h"
 
 /* ---- matrix products ---- */

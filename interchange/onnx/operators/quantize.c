@@ -1,5 +1,5 @@
 /* quantize.c - numbers as integers with a scale and a zero point, and back. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 /* The range of integers that Weft has; false for other types. */
 static bool range_of(weft_dtype dtype, double *least, double *most) {

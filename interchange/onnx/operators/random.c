@@ -1,7 +1,7 @@
 /* random.c - random numbers. ONNX leaves the generator open: the numbers follow the seed of a run, and a
  * node's own seed changes nothing. */
-#include "interchange/onnx/families.h"
-#include "interchange/onnx/operators/types.h"
+#include "interchange/onnx/operators/families.h"
+#include "interchange/onnx/import/types.h"
 
 typedef weft_value *generator(weft_graph *graph, int ndim, const int64_t *shape, double a, double b);
 

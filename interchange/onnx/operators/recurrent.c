@@ -1,7 +1,7 @@
 /* recurrent.c - LSTM, GRU and RNN. The inputs' part is one product for all times, and the steps are Weft's
  * fused ones; a GRU that resets before its product and an LSTM with peepholes are built step by step. Weights
  * are cut into gates, which ONNX has in another order. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 enum { X, W, R, B, LENGTHS, H0, C0, PEEPHOLES };
 enum { MOST_STEPS = 256, MOST_GATES = 4 };

@@ -1,6 +1,6 @@
 /* reduce.c - reductions over axes, places of extremes, running sums and products. */
-#include "interchange/onnx/families.h"
-#include "interchange/onnx/operators/types.h"
+#include "interchange/onnx/operators/families.h"
+#include "interchange/onnx/import/types.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * Along an axis each element of the result is a weighted sum of elements of x. Where weft_interpolate()
  * computes the same, it does; else an axis is a product by a matrix of weights, which is computed here
  * from the formulas of the operator, or, of the nearest elements, a gather by known places. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 #include <math.h>
 
@@ -315,19 +315,14 @@ static weft_value *by_weft(const resize *r, const change *changes, weft_value *x
     return weft_interpolate(x, &o);
 }
 
-static bool is_float(weft_value *x) {
-    return weft_value_dtype(x) == WEFT_F32 || weft_value_dtype(x) == WEFT_F64 ||
-           weft_value_dtype(x) == WEFT_F16 || weft_value_dtype(x) == WEFT_BF16;
-}
-
 static weft_value *resized(onnx_call *c, const resize *r, int scales_at) {
     change changes[WEFT_MAX_NDIM];
     weft_value *x = onnx_in(c, 0);
     if (!x || !changes_of(c, r, x, scales_at, changes)) return NULL;
     weft_dtype dtype = weft_value_dtype(x);
-    if (r->method != NEAREST && !is_float(x))
+    if (r->method != NEAREST && !onnx_is_float(weft_value_dtype(x)))
         return onnx_refuse(c, "mode linear or cubic of %s: cast it", weft_dtype_name(dtype));
-    weft_value *y = is_float(x) ? by_weft(r, changes, x) : NULL;
+    weft_value *y = onnx_is_float(weft_value_dtype(x)) ? by_weft(r, changes, x) : NULL;
     if (y) return y;
     bool is_narrow = r->method != NEAREST && (dtype == WEFT_F16 || dtype == WEFT_BF16);
     y = is_narrow ? weft_cast(x, WEFT_F32) : x;
@@ -361,7 +356,7 @@ static weft_value *upsampled_by_attribute(onnx_call *c, const resize *r) {
     const float *scales = attribute_scales(c, &n);
     if (!y) return NULL;
     if (!scales || n != weft_ndim(y)) return onnx_refuse(c, "%d scales for %d axes", n, weft_ndim(y));
-    if (r->method != NEAREST && !is_float(y))
+    if (r->method != NEAREST && !onnx_is_float(weft_value_dtype(y)))
         return onnx_refuse(c, "mode linear of %s: cast it", weft_dtype_name(weft_value_dtype(y)));
     onnx_shape_of(c, 0, own);
     for (int i = 0; i < n; i++) {

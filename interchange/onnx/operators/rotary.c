@@ -1,5 +1,5 @@
 /* rotary.c - RotaryEmbedding: rotary positions, with cosines and sines that are operands. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 enum { X, COS, SIN, POSITIONS };
 

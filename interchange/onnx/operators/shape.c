@@ -1,5 +1,5 @@
 /* shape.c - operators that move elements or give them another shape. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 /* 0 is the length that x has there (unless allowzero), -1 what is left. */
 weft_value *onnx_build_reshape(onnx_call *c) {

@@ -1,5 +1,5 @@
 /* slice.c - operators that take ranges of axes, and cut values into parts. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 typedef struct range {
     int64_t begin, end, step;

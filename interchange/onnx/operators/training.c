@@ -1,5 +1,5 @@
 /* training.c - domain ai.onnx.preview.training: gradients, and steps of optimizers as formulas on tensors. */
-#include "interchange/onnx/families.h"
+#include "interchange/onnx/operators/families.h"
 
 /* ---- gradients ---- */
 

@@ -2,7 +2,7 @@
 #ifndef WEFT_INTERCHANGE_ONNX_OPERATORS_WINDOW_H
 #define WEFT_INTERCHANGE_ONNX_OPERATORS_WINDOW_H
 
-#include "interchange/onnx/import.h"
+#include "interchange/onnx/import/import.h"
 
 enum { ONNX_SPACE = 3 }; /* the most axes of a kernel */
 
