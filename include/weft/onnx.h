@@ -17,6 +17,7 @@
 #define WEFT_ONNX_H
 
 #include "weft/file.h"
+#include "weft/preprocess.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,6 +42,13 @@ typedef struct weft_onnx_constant {
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_onnx_constant;
 
+/** An input of f32 [N, C, H, W] that is fed images of bytes, 0 to 255, as sources give them: the graph
+ * computes what the file expects. */
+typedef struct weft_onnx_images {
+    const char *name;            /**< of the input in the file */
+    weft_preprocess_options how; /**< what the graph does with them; without draws, so nothing is random */
+} weft_onnx_images;
+
 /** Options of weft_onnx_graph(); NULL or zeroes: the defaults. */
 typedef struct weft_onnx_options {
     /** Lengths of named axes. An axis without a length is the batch where it is the first axis of an input,
@@ -57,6 +65,8 @@ typedef struct weft_onnx_options {
      * of the old ones. NULL: the layer stays. */
     const char *head;
     int64_t head_length;              /**< results of the new layer, at least 1; 0 without `head` */
+    int n_images;                     /**< inputs that take images of bytes */
+    const weft_onnx_images *images;   /**< n_images of them */
     uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
 } weft_onnx_options;
 

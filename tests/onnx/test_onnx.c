@@ -126,7 +126,8 @@ TEST(a_constant_is_no_input) {
 }
 
 TEST(each_wrong_option_has_its_message) {
-    static const weft_onnx_axis zero = {"batch", 0};
+    static const weft_onnx_axis zero = {"batch", 0}, unknown = {"nothing", 3};
+    static const weft_onnx_images nowhere = {.name = "nothing"};
     static const struct {
         weft_onnx_options options;
         weft_status status;
@@ -137,6 +138,8 @@ TEST(each_wrong_option_has_its_message) {
         {{.head = "nothing", .head_length = 3}, WEFT_NAME, "no node makes 'nothing'"},
         {{.head = "h", .head_length = 3}, WEFT_UNSUPPORTED, "'h' is made by Leaky"},
         {{.n_axes = 1, .axes = &zero}, WEFT_ARGUMENT, "axis 'batch'"},
+        {{.n_images = 1, .images = &nowhere}, WEFT_NAME, "there is no input 'nothing'"},
+        {{.n_axes = 1, .axes = &unknown}, WEFT_NAME, "there is no axis of an input 'nothing'"},
         {{.reserved = {0, 1}}, WEFT_ARGUMENT, "weft_onnx_options"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

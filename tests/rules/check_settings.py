@@ -34,6 +34,7 @@ ROWS = {
 ELSEWHERE = {
     "weft_field": "a row of a table: test_fields.c",
     "weft_onnx_axis": "of weft_onnx_options: test_onnx.c",
+    "weft_onnx_images": "of weft_onnx_options: test_onnx.c",
     "weft_onnx_constant": "of weft_onnx_options: test_onnx.c",
     "weft_onnx_options": "test_onnx.c, which needs a file for them",
     "weft_env": "hooks: test_faults.c, test_files.c",

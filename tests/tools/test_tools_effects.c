@@ -40,7 +40,8 @@ static const struct effect {
     {"info", "--json --output=o --depth=1", "mlp.bin"},
     {"ops", "--json --output=o --markdown", ""},
     {"import", "--output=o.bin", ONNX},
-    {"import", "--batch=3 --axis=batch=4 --loss=mse --head=logits:5", ONNX "-o o.bin; md5sum <o.bin"},
+    {"import", "--batch=3 --axis=batch=4 --loss=mse --head=logits:5 --images=image:signed",
+     ONNX "-o o.bin; md5sum <o.bin"},
     {"import", "--minimize=sgd:lr=0.1 --trainable=fc --batch-norm=eval",
      ONNX "--loss mse -o o.bin; md5sum <o.bin"},
     /* plan */

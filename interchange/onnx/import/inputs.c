@@ -58,6 +58,24 @@ static bool length_of_axis(importer *in, const onnx_port *port, int i, int64_t *
     return false;
 }
 
+static const weft_onnx_images *images_for(const importer *in, const char *name) {
+    for (int i = 0; i < in->options->n_images; i++)
+        if (!strcmp(in->options->images[i].name, name)) return &in->options->images[i];
+    return NULL;
+}
+
+/* The input of a graph, with the shape that the file says; of images as the file expects them. */
+static weft_value *input_of(importer *in, const onnx_port *port, int side, weft_dtype dtype,
+                            const int64_t *shape) {
+    const char *name = onnx_name(in, port->name);
+    const weft_onnx_images *images = images_for(in, port->name);
+    if (!images) return weft_input(in->graph[side], name, dtype, port->ndim, shape);
+    weft_preprocess_options how = images->how;
+    how.centered = true;
+    weft_value *bytes = weft_input(in->graph[side], name, WEFT_U8, port->ndim, shape);
+    return weft_preprocess(bytes, NULL, &how);
+}
+
 static bool define_input(importer *in, const onnx_port *port) {
     int64_t shape[WEFT_MAX_NDIM];
     weft_dtype dtype;
@@ -70,9 +88,14 @@ static bool define_input(importer *in, const onnx_port *port) {
     }
     for (int i = 0; i < port->ndim; i++)
         if (!length_of_axis(in, port, i, &shape[i])) return false;
+    if (images_for(in, port->name) && (dtype != WEFT_F32 || port->ndim != 4)) {
+        kit_fail(in->error, WEFT_TYPE, "%.300s: input '%.80s' takes no images: it must be float [N, C, H, W]",
+                 in->onnx->file.wire.path, port->name);
+        return false;
+    }
     onnx_value *v = onnx_define(in, in->frame, port->name);
     for (int side = 0; v && side < SIDES; side++) {
-        v->value[side] = weft_input(in->graph[side], onnx_name(in, port->name), dtype, port->ndim, shape);
+        v->value[side] = input_of(in, port, side, dtype, shape);
         if (onnx_failed(in, side, NULL)) return false;
         for (int i = 0; i < port->ndim; i++)
             if (shape[i] == WEFT_BATCH) in->batch[side] = weft_dim(v->value[side], i);
@@ -90,7 +113,42 @@ bool onnx_initializers(importer *in, const onnx_graph *g) {
     return true;
 }
 
+/* ---- names in options ---- */
+
+static bool has_input(const onnx_graph *g, const char *name) {
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!strcmp(g->inputs[i].name, name)) return true;
+    return false;
+}
+
+static bool has_axis(const onnx_graph *g, const char *name) {
+    for (int i = 0; i < g->n_inputs; i++)
+        for (int j = 0; j < g->inputs[i].ndim; j++)
+            if (g->inputs[i].axes[j].name && !strcmp(g->inputs[i].axes[j].name, name)) return true;
+    return false;
+}
+
+static bool knows(importer *in, bool is_there, const char *what, const char *name) {
+    if (!is_there)
+        kit_fail(in->error, WEFT_NAME, "%.300s: there is no %s '%.80s'", in->onnx->file.wire.path, what,
+                 name);
+    return is_there;
+}
+
+static bool names_are_known(importer *in, const onnx_graph *g) {
+    const weft_onnx_options *o = in->options;
+    bool good = true;
+    for (int i = 0; i < o->n_axes && good; i++)
+        good = knows(in, has_axis(g, o->axes[i].name), "axis of an input", o->axes[i].name);
+    for (int i = 0; i < o->n_constants && good; i++)
+        good = knows(in, has_input(g, o->constants[i].name), "input", o->constants[i].name);
+    for (int i = 0; i < o->n_images && good; i++)
+        good = knows(in, has_input(g, o->images[i].name), "input", o->images[i].name);
+    return good;
+}
+
 bool onnx_inputs(importer *in, const onnx_graph *g) {
+    if (!names_are_known(in, g)) return false;
     for (int i = 0; i < in->options->n_constants; i++)
         if (!define_constant(in, &in->options->constants[i])) return false;
     if (!onnx_initializers(in, g)) return false;

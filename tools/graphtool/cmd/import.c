@@ -90,6 +90,32 @@ static void head_of(const options *o, weft_onnx_options *how) {
     how->head = tool_cut(o->head, colon);
 }
 
+/* What files expect of images: bytes of 0 to 255 become (x - mean) / std, a number for each channel. */
+static const struct {
+    const char *name;
+    double mean[3], std[3];
+} scales[] = {
+    {"unit", {0, 0, 0}, {255, 255, 255}},
+    {"signed", {127.5, 127.5, 127.5}, {127.5, 127.5, 127.5}},
+    {"imagenet", {123.675, 116.28, 103.53}, {58.395, 57.12, 57.375}}, /* as torchvision's models */
+};
+enum { N_SCALES = sizeof scales / sizeof *scales };
+
+static void images_of(const options *o, weft_onnx_options *how) {
+    const char *colon = o->images ? strchr(o->images, ':') : NULL, *scale = colon ? colon + 1 : "unit";
+    weft_onnx_images *images = tool_new(1, sizeof *images);
+    int i = 0;
+    if (!o->images) return;
+    while (i < N_SCALES && strcmp(scales[i].name, scale)) i++;
+    if (i == N_SCALES)
+        tool_fail("--images=%.60s: INPUT, or INPUT:SCALE with unit, signed or imagenet is needed", o->images);
+    images->name = colon ? tool_cut(o->images, colon) : o->images;
+    memcpy(images->how.mean, scales[i].mean, sizeof scales[i].mean);
+    memcpy(images->how.std, scales[i].std, sizeof scales[i].std);
+    how->images = images;
+    how->n_images = 1;
+}
+
 static weft_optimizer optimizer_of(const options *o) {
     weft_optimizer made = {.type = "adamw", .lr = 1e-3};
     const char *colon = o->minimize ? strchr(o->minimize, ':') : NULL;
@@ -161,6 +187,7 @@ static int import_run(const options *o) {
 import in = {.how = {.n_axes = o->axis.n, .axes = axes_of(o), .batch_norm_eval = o->batch_norm && !strcmp(o->batch_norm, "eval") } };
     in.loss = loss_of(o, &in.value);
     head_of(o, &in.how);
+    images_of(o, &in.how);
     if (!o->output) tool_fail("import: -o FILE is needed, for the model");
     in.file = tool_keep(tool_got(weft_onnx_open(o->model, &tool_shows, &tool_why)), close_file);
     in.model = tool_keep_model(tool_got(weft_model_new_in(name_of(o->model), &tool_shows)));
@@ -179,7 +206,7 @@ const command command_import = {
     .name = "import",
     .summary = "Make a model and its weights from an ONNX file",
     .file = "an ONNX file",
-    .options = "axis batch loss minimize trainable head batch-norm output",
+    .options = "axis batch images loss minimize trainable head batch-norm output",
     .details =
         "Graph predict is the file's. With --loss there are train and val, too, whose input label or target "
         "is what the loss compares with. The weights stand beside the model: m.safetensors beside m.bin.",

@@ -27,7 +27,8 @@ typedef struct options {
     weft_compile_options compile;
     const char *graph, *flow, *output, *format, *view, *log, *weights, *port, *grid, *launcher;
     const char *way, *estimate, *val_every, *work_dir, *config, *csv, *tensorboard, *curves, *samples, *best,
-        *early_stop, *loss, *minimize, *trainable, *head, *batch_norm, *checkpoint_dir, *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step;
+        *early_stop, *loss, *minimize, *trainable, *head, *images, *batch_norm, *checkpoint_dir,
+        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step;
     const char *word;                    /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */
