@@ -47,9 +47,8 @@ const option_row option_rows[] = {
     TEXT_ROW("axis", 0, "NAME=N", axis,
              "length of an axis that the file only names, or batch: sequence=128; once for each",
              .form = OPTION_LIST),
-    TEXT_ROW(
-        "images", 0, "INPUT[:SCALE]", images,
-        "feed images of bytes: the file expects them in 0 to 1 (unit), -1 to 1 (signed), or as imagenet", ),
+    TEXT_ROW("images", 0, "INPUT[:SCALE]", images,
+             "feed images of bytes: the file expects them in 0 to 1 (unit), -1 to 1 (signed), as imagenet", ),
     TEXT_ROW("loss", 0, "LOSS[:VALUE]", loss,
              "train VALUE, or the first output, by cross_entropy, mse, l1, huber or bce_with_logits", ),
     TEXT_ROW("minimize", 0, "TYPE[:FIELDS]", minimize,
