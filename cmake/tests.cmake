@@ -190,7 +190,7 @@ if(DOXYGEN)
              ${DOXYGEN} ${REFERENCE_DIR} --cc ${CMAKE_C_COMPILER})
 endif()
 if(TARGET python)
-    foreach(name abi build session train own mistakes examples)
+    foreach(name abi build session train own mistakes onnx examples)
         add_test(NAME test_python_${name} COMMAND ${PYTHON_WITH_CFFI} ${PROJECT_SOURCE_DIR}/python/tests/test_${name}.py)
         set_tests_properties(test_python_${name} PROPERTIES
             ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python;WEFT_GRAPHTOOL=$<TARGET_FILE:graphtool>;PYTHONDONTWRITEBYTECODE=1")

@@ -162,7 +162,7 @@ try_from_c() { # folder
 copy_trial() { # folder
     rm -rf "$1"
     mkdir -p "$1"
-    cp --parents -r examples python/tests tests/consumer tests/rules "$1"
+    cp --parents -r examples python/tests tests/consumer tests/rules tests/onnx "$1"
     cp "$wheel" "$1"
 }
 

@@ -77,6 +77,10 @@ weft_status weft_model_take_error(weft_model *m, weft_error *error) {
     return status;
 }
 
+int64_t weft_model_batch(const weft_model *m) {
+    return m ? m->batch : 0;
+}
+
 /* Errors go to the model, so the call needs no status. */
 void weft_model_set_batch(weft_model *m, int64_t batch) {
     if (!model_ok(m)) return;

@@ -68,3 +68,16 @@ const tensor_type *value_twin(const weft_value *x) {
     if (!catch_up(g)) return model_fail(g->model, g, WEFT_MEMORY, "a shape at another batch: out of memory");
     return g->twin_values[x->id] ? &g->twin_values[x->id]->type : NULL;
 }
+
+bool weft_dim_batch(const weft_value *x, int axis, int64_t *per_batch, int64_t *rest) {
+    if (!x || axis < -x->type.ndim || axis >= x->type.ndim) return false;
+    const weft_model *m = x->node->graph->model;
+    int at = axis < 0 ? axis + x->type.ndim : axis;
+    int64_t length = x->type.shape[at], more = m->batch * (MORE_BATCH - 1);
+    const tensor_type *twin = value_twin(x);
+    if (!twin && !follows_nothing(m)) return false;
+    int64_t grows = twin ? twin->shape[at] - length : 0;
+    *per_batch = grows / more;
+    *rest = length - *per_batch * m->batch;
+    return grows % more == 0;
+}

@@ -92,6 +92,63 @@ const weft_node *weft_value_node(const weft_value *v) {
     return v ? v->node : NULL;
 }
 
+static void value_read(const op_attr *f, const void *attrs, weft_attribute *value) {
+    attr_ints all;
+    attr_bytes bytes;
+    switch (f->kind) {
+    case ATTR_INT:
+        value->integers[0] = ATTR_FIELD(int64_t, attrs, f);
+        if (f->words) value->text = f->words[value->integers[0]];
+        break;
+    case ATTR_BOOL:
+        value->integers[0] = ATTR_FIELD(bool, attrs, f);
+        break;
+    case ATTR_DTYPE:
+        value->integers[0] = ATTR_FIELD(weft_dtype, attrs, f);
+        break;
+    case ATTR_KEY:
+        value->integers[0] = (int64_t)ATTR_FIELD(uint64_t, attrs, f);
+        break;
+    case ATTR_INTS:
+        all = ATTR_FIELD(attr_ints, attrs, f);
+        value->n = all.n;
+        memcpy(value->integers, all.v, sizeof all.v);
+        break;
+    case ATTR_REAL:
+        value->real = ATTR_FIELD(double, attrs, f);
+        break;
+    case ATTR_STRING:
+    case ATTR_SCHEDULES:
+        value->text = ATTR_FIELD(const char *, attrs, f) ? ATTR_FIELD(const char *, attrs, f) : "";
+        break;
+    case ATTR_BYTES:
+        bytes = ATTR_FIELD(attr_bytes, attrs, f);
+        value->data = bytes.data;
+        value->bytes = bytes.n;
+        break;
+    }
+}
+
+static bool is_whole(attr_kind kind) {
+    return kind == ATTR_INT || kind == ATTR_BOOL || kind == ATTR_DTYPE || kind == ATTR_KEY;
+}
+
+bool weft_node_attribute(const weft_node *n, const char *name, weft_attribute *value) {
+    const op_attr *f = n && name && value ? attr_find(n->op, name, strlen(name)) : NULL;
+    if (!f) return false;
+    *value = (weft_attribute){.n = is_whole(f->kind)};
+    value_read(f, n->attrs, value);
+    if (value->n) value->real = (double)value->integers[0];
+    return true;
+}
+
+weft_value *weft_graph_output(const weft_graph *g, int index, const char **name) {
+    const graph_output *o = g && index >= 0 ? g->outputs : NULL;
+    while (o && index-- > 0) o = o->next;
+    if (o && name) *name = o->name;
+    return o ? o->value : NULL;
+}
+
 char *weft_node_attributes(const weft_node *n) {
     text t = {0};
     if (n) attrs_write(&t, n->op, n->attrs);

@@ -106,6 +106,9 @@ WEFT_API weft_status weft_model_take_error(weft_model *model, weft_error *error)
  * is made. */
 WEFT_API void weft_model_set_batch(weft_model *model, int64_t batch);
 
+/** What WEFT_BATCH means until weft_compile() binds another; 0 for NULL. */
+WEFT_API int64_t weft_model_batch(const weft_model *model);
+
 /** Makes a graph. Its name is copied and must be unique in the model. */
 WEFT_API weft_graph *weft_graph_new(weft_model *model, const char *name, weft_mode mode);
 /** @} */
@@ -350,6 +353,31 @@ WEFT_API const weft_node *weft_value_node(const weft_value *value);
 /** Its attributes as in dumps: "axes=1 keep=1"; "" without any. Free it with weft_text_free(). NULL when
  * memory is out. */
 WEFT_API char *weft_node_attributes(const weft_node *node);
+/** One attribute of a node, as what it is: whole numbers, a real one, a text, or bytes. */
+typedef struct weft_attribute {
+    /** How many whole numbers: of a list as many as it has, of a number, a truth value (0, 1), an element
+     * type (weft_dtype) or a word (its place among the op's) one; of all others 0. */
+    int n;
+    int64_t integers[WEFT_MAX_NDIM];  /**< n of them; a length may be WEFT_BATCH */
+    double real;                      /**< a real number; what `integers` begins with is here, too */
+    const char *text;                 /**< a text or word, "nearest"; NULL for all others */
+    const void *data;                 /**< the elements of a constant_tensor; NULL for all others */
+    size_t bytes;                     /**< of these elements */
+    uint64_t reserved[WEFT_RESERVED]; /**< zeros (status.h) */
+} weft_attribute;
+/** Fills `*value` with the attribute of that name, as docs/ops.md has them, whether or not it is set. False:
+ * the op has none of that name. The model owns text and data.
+ *
+ *     weft_attribute axes;
+ *     if (weft_node_attribute(node, "axes", &axes)) printf("over %d axes\n", axes.n); */
+WEFT_API bool weft_node_attribute(const weft_node *node, const char *name, weft_attribute *value);
+/** What weft_output() has made fetchable, 0, 1, ... in the order of these calls, with its name (`name` may be
+ * NULL); NULL past the end. */
+WEFT_API weft_value *weft_graph_output(const weft_graph *graph, int index, const char **name);
+/** How the length of an axis follows the batch: it is `*per_batch` times the batch, and `*rest` more. Where
+ * it does not, `*per_batch` is 0. False: the axis is out of range, or its length at another batch is not
+ * known, since a call before it fits one batch alone. */
+WEFT_API bool weft_dim_batch(const weft_value *value, int axis, int64_t *per_batch, int64_t *rest);
 
 /** The model as text, one line a node, parameters first; weft_model_parse() reads it back. Free it
  * with weft_text_free(). NULL when memory is out. */

@@ -33,6 +33,7 @@
 #include "weft/evaluator.h"   /* accuracy and other numbers by sample of a validation or a test */
 #include "weft/trainer.h"     /* the loop around the steps: training, validation, prediction */
 #include "weft/hooks.h"       /* hooks that Weft brings: logs, early stop, the best weights */
+#include "weft/onnx.h"        /* ONNX files become graphs */
 #include "weft/here.h"        /* records the caller's file and line in each builder call */
 
 #endif

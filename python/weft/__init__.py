@@ -14,6 +14,7 @@ from ._build import BATCH
 from ._lib import Error, __version__
 from .comm import Comm, world
 from .model import Graph, Model, Parameter, Port, Value, load, parse
+from .onnx import Onnx, export_onnx
 from .optim import LAMB, LARS, NAMES, Lion, Muon, NAdam, Optimizer, RAdam, RMSprop, Rprop
 from .optim import ASGD, SGD, Adadelta, Adafactor, Adagrad, Adam, Adamax, AdamW, AMSGrad
 from .own import OpSet, call_op, define_optimizer
@@ -26,6 +27,6 @@ _OPS = [name for name, made in vars(_ops).items() if getattr(made, "__module__",
 globals().update({name: getattr(_ops, name) for name in _OPS if name not in ("rank", "world")})
 
 # Names of Python's own functions (sum, max, abs ...) are here as weft.sum, and not in `from weft import *`.
-__all__ = ["BATCH", "Comm", "Error", "Evaluator", "Graph", "Hook", "Model", "OpSet", "Optimizer", "Parameter", "Plan", "Port", "Session", "Source", "Store", "Tally",
-           "Trainer", "Value", "arrays", "call_op", "data", "define_optimizer", "evaluators", "from_torch", "hooks", "load", "module_of", "parse", "passes", "samples", "to_torch", "world", *NAMES,
+__all__ = ["BATCH", "Comm", "Error", "Evaluator", "Graph", "Hook", "Model", "Onnx", "OpSet", "Optimizer", "Parameter", "Plan", "Port", "Session", "Source", "Store", "Tally",
+           "Trainer", "Value", "arrays", "call_op", "data", "define_optimizer", "evaluators", "export_onnx", "from_torch", "hooks", "load", "module_of", "parse", "passes", "samples", "to_torch", "world", *NAMES,
            *(name for name in _OPS if name not in __builtins__)]

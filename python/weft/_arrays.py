@@ -79,7 +79,7 @@ def as_array(array, dtype=None, what="this"):
     if name is None:
         name = "bf16" if dtype == "bf16" and array.dtype == numpy.uint16 else _WEFT.get(str(array.dtype))
     if name is None:
-        raise Error("type", f"{what}: {array.dtype} is no type of Weft's: convert it")
+        raise Error("type", f"{what}: {array.dtype} is not a type of Weft: convert it")
     return (array if array.flags.c_contiguous else numpy.ascontiguousarray(array)), name
 
 

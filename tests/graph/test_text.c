@@ -137,6 +137,51 @@ TEST(a_walk_over_nodes_is_the_dump) {
     CHECK(!weft_graph_node(NULL, NULL) && !weft_node_about(NULL, NULL) && !weft_value_node(NULL));
 }
 
+/* Each kind of attribute by its name; outputs in their order; lengths at any batch. */
+TEST(attributes_outputs_and_lengths_that_follow_the_batch) {
+    static const float numbers[] = {1, 2, 3};
+    weft_model *m = weft_model_new("attributes");
+    weft_model_set_batch(m, 3);
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 4, 2, 3)), *sum, *size, *rows, *held;
+    sum = weft_mean(x, WEFT_AXES(1, -1), true);
+    size = weft_interpolate(x, &(weft_interpolation){.size = {5, 6}, .mode = WEFT_INTERPOLATE_BICUBIC});
+    rows = weft_concat(
+        2,
+        (weft_value *[]){weft_reshape(x, WEFT_SHAPE(-1, 6)), weft_constant(g, WEFT_F32, WEFT_SHAPE(5, 6), 1)},
+        0);
+    held = weft_leaky_relu(weft_constant_tensor(g, WEFT_F32, WEFT_SHAPE(3), numbers), 0.25);
+    weft_output(rows, "rows");
+    weft_output(held, "held");
+    weft_attribute a;
+    CHECK(weft_node_attribute(weft_value_node(sum), "axes", &a) && a.n == 2 && a.integers[0] == 1 &&
+          a.integers[1] == -1);
+    CHECK(weft_node_attribute(weft_value_node(sum), "keep", &a) && a.n == 1 && a.integers[0] == 1 &&
+          a.real == 1);
+    CHECK(weft_node_attribute(weft_value_node(sum), "correction", &a) && a.n == 0 && a.real == 0 && !a.text);
+    CHECK(weft_node_attribute(weft_value_node(size), "mode", &a) &&
+          a.integers[0] == WEFT_INTERPOLATE_BICUBIC);
+    CHECK_TEXT(a.text, "bicubic");
+    CHECK(weft_node_attribute(weft_value_node(x), "shape", &a) && a.n == 4 && a.integers[0] == WEFT_BATCH);
+    CHECK(weft_node_attribute(weft_value_node(x), "name", &a) && !a.n);
+    CHECK_TEXT(a.text, "x");
+    CHECK(weft_node_attribute(weft_value_node(held), "slope", &a) && a.real == 0.25);
+    CHECK(weft_node_attribute(weft_value_node(weft_node_operand(weft_value_node(held), 0)), "data", &a));
+    CHECK(a.bytes == sizeof numbers && a.data && !memcmp(a.data, numbers, a.bytes));
+    CHECK(!weft_node_attribute(weft_value_node(sum), "slope", &a) && !weft_node_attribute(NULL, "axes", &a));
+    const char *name = NULL;
+    CHECK(weft_graph_output(g, 0, &name) == rows && !strcmp(name, "rows"));
+    CHECK(weft_graph_output(g, 1, NULL) == held && !weft_graph_output(g, 2, &name) &&
+          !weft_graph_output(NULL, 0, NULL));
+    int64_t per_batch, rest;
+    CHECK(weft_dim_batch(rows, 0, &per_batch, &rest) && per_batch == 4 && rest == 5);
+    CHECK(weft_dim_batch(rows, -1, &per_batch, &rest) && per_batch == 0 && rest == 6);
+    CHECK(!weft_dim_batch(rows, 2, &per_batch, &rest) && !weft_dim_batch(NULL, 0, &per_batch, &rest));
+    x = weft_reshape(x, WEFT_SHAPE(3, 24)); /* fits a batch of 3 alone */
+    CHECK(!weft_dim_batch(x, 0, &per_batch, &rest) && weft_model_error(m)->status == WEFT_OK);
+    weft_model_free(m);
+}
+
 /* What is read outside of the scope, not what was made last: batch norm assigns statistics, and a weight that
  * two layers share is not a result. */
 TEST(a_value_is_found_by_its_scope) {
@@ -460,9 +505,9 @@ TEST(texts_in_a_model_are_printable) {
 }
 
 SUITE("text", {T(a_model_reads_back_to_the_same_text), T(a_walk_over_nodes_is_the_dump),
-               T(a_value_is_found_by_its_scope), T(numbers_of_parameters_come_back),
-               T(every_pass_on_a_graph_leaves_text_that_reads_back), T(every_stage_of_a_plan_reads_back),
-               T(plans_read_back_cannot_be_compiled_again),
+               T(attributes_outputs_and_lengths_that_follow_the_batch), T(a_value_is_found_by_its_scope),
+               T(numbers_of_parameters_come_back), T(every_pass_on_a_graph_leaves_text_that_reads_back),
+               T(every_stage_of_a_plan_reads_back), T(plans_read_back_cannot_be_compiled_again),
                T(layouts_places_buckets_and_fused_bodies_read_back), T(each_broken_rule_has_its_message),
                T(strings_with_quotes_and_percent_signs_survive), T(a_comma_locale_changes_nothing),
                T(signatures_make_nodes_with_layouts), T(errors_of_hostile_texts_are_plain),

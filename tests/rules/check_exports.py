@@ -20,7 +20,7 @@ from pathlib import Path
 
 OF_MPI = {"weft_comm_mpi"}
 OF_UCX = {"weft_comm_ucx"}
-OF_TRAIN = ("source.h", "data.h", "preprocess.h", "evaluator.h", "trainer.h", "hooks.h")  # headers
+OF_TRAIN = ("source.h", "data.h", "preprocess.h", "evaluator.h", "trainer.h", "hooks.h", "onnx.h")  # headers
 MAY_NEED = r"lib(dnnl|jansson|protobuf-c|sodium|gomp|omp|m|c|pthread|dl|rt|stdc\+\+|gcc_s|asan|ubsan)\.so.*|ld-linux.*"
 OTHERS = (("mpi", "libmpi"), ("ucx", r"libuc[mpst]\.so"), ("train", r"lib(weft|z|png\d*|jpeg)\.so"))  # what one library may need besides
 

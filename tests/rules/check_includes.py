@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ["include/weft", "graph", "ops", "dist", "runtime", "tools"]
 BENEATH = {layer: LAYERS[: i + 1] for i, layer in enumerate(LAYERS)}
 # libweft_train is a library of its own, which sees of libweft what a user sees; libweft sees nothing of it.
-TRAIN = ["runtime/data", "runtime/train", "runtime/hooks"]
+TRAIN = ["runtime/data", "runtime/train", "runtime/hooks", "interchange"]
 BENEATH = {**{part: ["include/weft", *TRAIN[: i + 1]] for i, part in enumerate(TRAIN)}, **BENEATH}
 BENEATH["tools"] = BENEATH["tools"] + TRAIN
 BENEATH["examples"] = ["include/weft", "examples"]
@@ -44,6 +44,7 @@ ROOMS = {
     "ops/catalog": ["."],
     "dist": ["core", "shm meet", "engine", "local mpi ucx nccl"],
     "runtime": ["plan", "store passes verify", "session passes/distribute", "session/cuda passes/optimizer checkpoint", "."],
+    "interchange": ["onnx/format", "onnx/import onnx/export", "onnx/operators onnx/exporters", "onnx"],
     "tools": ["graphtool/output", "graphtool/options", "graphtool/ranks", "graphtool/model", "graphtool/training graphtool/checkpoints",
               "graphtool/timeline", "graphtool/diagram", "graphtool/cmd", "graphtool"],
 }
@@ -72,7 +73,7 @@ LIBRARIES = {
     "oneapi/": r"ops/cpu/onednn/.*",
     "protobuf-c": r"graph/file/model_(file\.h|read\.c|write\.c)",
     "zlib.h": r"runtime/data/stream\.[ch]|tests/.*",
-    "jansson.h": r"runtime/plan/plan_json\.c|runtime/checkpoint/manifest\.c|runtime/data/array\.c|runtime/hooks/log_json\.c|tools/.*|tests/.*",
+    "jansson.h": r"runtime/plan/plan_json\.c|runtime/checkpoint/manifest\.c|runtime/data/array\.c|runtime/hooks/log_json\.c|interchange/.*|tools/.*|tests/.*",
     "graphviz/": r"tools/.*",
     "png.h": r"runtime/data/image_png\.c|runtime/hooks/grid\.c|tools/.*|tests/.*",
     "jpeglib.h": r"runtime/data/image_jpeg\.c",
@@ -299,7 +300,7 @@ def check_texts(names):
 def check_clocks(names):
     """The clock of the day may jump: only event files, which tell when a line was written, may ask for it."""
     for name in names:
-        if layer_of(name) in ("graph", "ops", "dist", "runtime") and name.endswith(SOURCES) and name != "runtime/hooks/event_file.c":
+        if layer_of(name) in ("graph", "ops", "dist", "runtime", "interchange") and name.endswith(SOURCES) and name != "runtime/hooks/event_file.c":
             if "CLOCK_REALTIME" in (ROOT / name).read_text():
                 tell(name, "CLOCK_REALTIME may jump: CLOCK_MONOTONIC measures times")
 
@@ -316,8 +317,9 @@ SYMBOL = re.compile(
 
 # ---- the order of nodes ----
 
-BUILDER = re.compile(r"\bweft_value \*(\w+)\(")
-CALL = re.compile(r"\b(?!(?:if|for|while|switch|return|sizeof)\b)\w+\(|(?:=|\]\)) *\{")
+BUILDER = re.compile(r"\b(?:weft_value|edge) \*(\w+)\(")
+FINDERS = {"export_in", "export_operand", "export_result", "export_refuse", "onnx_refuse"}  # make no nodes
+CALL = re.compile(r"\b(?!(?:if|for|while|switch|return|sizeof)\b)\w+\(|(?:=|\]\)|\(\w+\)) *\{")
 
 
 def arguments_of(text, at):
@@ -335,10 +337,11 @@ def arguments_of(text, at):
 
 def check_order(names):
     """C leaves open in which order arguments are evaluated: of one call or list, only one may build nodes, or plans depend on the compiler."""
-    headers = [n for n in names if re.fullmatch(r"include/weft/(ops|layers)\.h", n)]
-    ours = [n for n in names if layer_of(n) in ("graph", "ops", "dist", "runtime", "examples") and n.endswith(".c")]
+    headers = [n for n in names if re.fullmatch(r"include/weft/(ops|layers)\.h|interchange/onnx/(\w+/)?\w+\.h", n)]
+    ours = [n for n in names if layer_of(n) in ("graph", "ops", "dist", "runtime", "interchange", "examples") and n.endswith(".c")]
     texts = {n: re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), (ROOT / n).read_text(), flags=re.S) for n in headers + ours}
     common = {name for n in headers for name in BUILDER.findall(texts[n])} | {"node_value", "node_new", "op_value", "variable_value", "variable_in_graph", "sum_to"}
+    common -= FINDERS
     for name in ours:
         build = re.compile(rf"\b({'|'.join(common | set(BUILDER.findall(texts[name])))})\(")
         for call in CALL.finditer(texts[name]):

@@ -21,7 +21,7 @@ import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = ("graph", "ops", "dist", "runtime")
+LIBRARY = ("graph", "ops", "dist", "runtime", "interchange")
 
 wrong = []
 

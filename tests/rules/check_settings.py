@@ -33,6 +33,10 @@ ROWS = {
 # Field by field elsewhere, or nothing that a caller sets.
 ELSEWHERE = {
     "weft_field": "a row of a table: test_fields.c",
+    "weft_onnx_axis": "of weft_onnx_options: test_onnx.c",
+    "weft_onnx_images": "of weft_onnx_options: test_onnx.c",
+    "weft_onnx_constant": "of weft_onnx_options: test_onnx.c",
+    "weft_onnx_options": "test_onnx.c, which needs a file for them",
     "weft_env": "hooks: test_faults.c, test_files.c",
     "weft_io": "hooks, all needed: tests/support has failing ones",
     "weft_norm_options": "the ERRORS of test_norm_loss.c",
@@ -94,6 +98,8 @@ ELSEWHERE = {
     "weft_weights_report": "written by the library",
     "weft_parameter_info": "written by the library",
     "weft_node_info": "written by the library",
+    "weft_attribute": "written by the library",
+    "weft_onnx_export_options": "by position: tests/onnx/export.py, export_ops.py",
     "weft_stored": "written by the library",
     "weft_memory": "written by the library",
     "weft_node_event": "written by the library",

@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = ("include", "graph", "ops", "dist", "runtime")
+LIBRARY = ("include", "graph", "ops", "dist", "runtime", "interchange")
 ALL = LIBRARY + ("tools", "examples", "tests", "bench")
 SUFFIXES = (".c", ".h", ".cu", ".cuh", ".cpp")
 COLUMNS, SAME_NAME, SHARE = 110, 3, 0.15

@@ -70,7 +70,7 @@ def tell(place, rule):
 
 
 def pages():
-    folders = ["", "docs", "docs/from", "include/weft", "graph", "ops", "runtime", "dist", "tools", "tests", "examples", "bench"]
+    folders = ["", "docs", "docs/from", "include/weft", "graph", "ops", "runtime", "dist", "interchange", "tools", "tests", "examples", "bench"]
     return sorted(p for f in folders for p in (ROOT / f).glob("*.md"))
 
 
@@ -369,7 +369,7 @@ def check_commands_of(graphtool):
 def source_texts():
     """All strings of the sources, those that stand side by side as one; "…" for what printf fills in."""
     found = []
-    for folder in "graph", "ops", "runtime", "dist", "tools":
+    for folder in "graph", "ops", "runtime", "dist", "interchange", "tools":
         for file in sorted((ROOT / folder).rglob("*.[ch]")):
             for run in re.findall(r'(?:"(?:[^"\\\n]|\\.)*"\s*(?:PRI\w+\s*)?)+', file.read_text()):
                 text = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', run))

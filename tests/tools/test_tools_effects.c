@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define ONNX       TEST_DATA "/onnx/small.onnx "
 #define TRAINS     "mlp.bin " DATA " --threads 1 "
 #define STEPS      TRAINS "--batch 10 --steps 3 "
 #define KEPT       "-o o >/dev/null; md5sum <o"
@@ -38,6 +39,11 @@ static const struct effect {
 } effects[] = {
     {"info", "--json --output=o --depth=1", "mlp.bin"},
     {"ops", "--json --output=o --markdown", ""},
+    {"import", "--output=o.bin", ONNX},
+    {"import", "--batch=3 --axis=batch=4 --loss=mse --head=logits:5 --images=image:signed",
+     ONNX "-o o.bin; md5sum <o.bin"},
+    {"import", "--minimize=sgd:lr=0.1 --trainable=fc --batch-norm=eval",
+     ONNX "--loss mse -o o.bin; md5sum <o.bin"},
     /* plan */
     {"plan",
      "--graph=val --batch=3 --threads=3 --isa=reference --device=cuda --dtype=bf16 --precision=net:bf16 "
@@ -145,6 +151,13 @@ static const struct effect {
      "mlp.bin --data image=images.idx --random-weights --threads 1 -o o.npy; md5sum <o.npy"},
     {"predict", "--data=image=images.idx", "mlp.bin --random-weights -o o.npy"},
     {"predict", "--output=o.npy", "mlp.bin --random-weights --data image=images.idx"},
+    {"export", "--weights=w --random-weights", "mlp.bin -o o.onnx"},
+    {"export", "--seed=1 --fixed-batch --external-data --graph=val",
+     "mlp.bin --random-weights -o o.onnx; md5sum <o.onnx"},
+    {"export", "--output=o.onnx", "mlp.bin --random-weights"},
+    {"export", "--rename=net.fc1:x!", "mlp.bin --weights w -o o.onnx"},
+    {"export", "--partial", "mlp.bin --weights w --rename net.fc1:x -o o.onnx"},
+    {"export", "--random-inputs", "dcgan28.bin --random-weights -o o.onnx 2>&1"},
     {"predict", "--grid=2x2 --scale=2 --batch=3",
      "dcgan28.bin --random-weights --threads 1 -o o.png; md5sum <o.png"},
     {"eval", "--check!", NANS "--random-weights"},

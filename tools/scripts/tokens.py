@@ -12,7 +12,7 @@ from collections import Counter
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*'
                    r"|<<=|>>=|\.\.\.|->|\+\+|--|<<|>>|[<>=!+\-*/%&|^]=|&&|\|\||##|[^\s\w]")
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')', re.S)
-FOLDERS = ["include/weft", "graph", "ops", "dist", "runtime", "tools"]
+FOLDERS = ["include/weft", "graph", "ops", "dist", "runtime", "interchange", "tools"]
 
 
 def tokens_of(text):

@@ -102,9 +102,27 @@ static void try_table(subject *s) {
     arena_free(&a);
 }
 
+/* ---- ONNX files ---- */
+
+static void make_onnx(hostile *h) {
+    hostile_put_from(h, TEST_DATA "/onnx/small.onnx");
+}
+
+/* A graph in both modes, and the weights. */
+static void try_onnx(subject *s) {
+    weft_onnx *file = weft_onnx_open(HOSTILE_FILE, &s->f->env, &s->error);
+    weft_model *m = file ? weft_model_new_in("m", &s->f->env) : NULL;
+    if (m && weft_onnx_graph(file, m, "train", WEFT_TRAIN, NULL, &s->error) &&
+        weft_onnx_graph(file, m, "predict", WEFT_EVAL, NULL, &s->error))
+        s->good = !weft_onnx_weights(file, "weights", &s->error);
+    weft_model_free(m);
+    weft_onnx_close(file);
+}
+
 const hostile_format hostile_models[] = {{"model.bin", make_model, try_model, .mend = mend_model},
                                          {"text", make_text, try_text},
                                          {"plan", make_plan, try_text, .variant = 0},
                                          {"plan of a rank", make_plan, try_text, .variant = 1},
                                          {"calibration", make_table, try_table, .takes_nearly = true},
+                                         {"ONNX", make_onnx, try_onnx, .slow = 4},
                                          {0}};

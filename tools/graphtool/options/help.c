@@ -11,6 +11,7 @@ static const struct {
     const char *title, *options;
 } groups[] = {
     {"What runs", "graph flow batch accumulate epochs steps warmup seed dtype precision @step"},
+    {"From an ONNX file", "axis images head loss minimize trainable batch-norm"},
     {"Data and validation", "data set val-data val-every metric best early-stop"},
     {"Optimizers", "lr schedule optimizer clip-norm ema"},
     {"Weights", "weights rename partial random-weights averages optimizer-state"},
@@ -20,7 +21,8 @@ static const struct {
     {"Ranks", "world rank strategy ddp zero shard bucket-cap-mb reduce serial ranks launcher comm timeout "
               "grace rings @world @spread"},
     {"Picture", "view all depth max-nodes type"},
-    {"Output", "output work-dir log log-every csv tensorboard curves samples fetch grid scale picture "
+    {"Output", "fixed-batch external-data random-inputs output work-dir log log-every csv tensorboard curves "
+               "samples fetch grid scale picture "
                "profile after dump bytes "
                "estimate markdown json"},
     {"Settings", "config print-config help"},

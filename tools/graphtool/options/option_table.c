@@ -13,6 +13,7 @@ const char *const option_ways[] = {"auto", "nccl", WEFT_COMM_LIST(WORD) NULL};
 const char *const option_views[] = {"graph", "program", "plan", NULL};
 const char *const option_types[] = {"dot", "svg", "png", "pdf", NULL};
 const char *const option_roofs[] = {"h100", "h200", NULL};
+static const char *const norm_modes[] = {"train", "eval", NULL};
 static const char *const launchers[] = {"auto", "mpi", "slurm", "env", NULL};
 
 #define F(field) offsetof(options, field)
@@ -43,6 +44,20 @@ const option_row option_rows[] = {
     TEXT_ROW("set", 0, "NAME=NUMBER", set,
              "feed input NAME, which has no batch axis, a number, or to train a curve: linear:FROM:TO:STEPS",
              .form = OPTION_LIST, .file = READS_ROWS),
+    TEXT_ROW("axis", 0, "NAME=N", axis,
+             "length of an axis that the file only names, or batch: sequence=128; once for each",
+             .form = OPTION_LIST),
+    TEXT_ROW("images", 0, "INPUT[:SCALE]", images,
+             "feed images of bytes: the file expects them in 0 to 1 (unit), -1 to 1 (signed), as imagenet", ),
+    TEXT_ROW("loss", 0, "LOSS[:VALUE]", loss,
+             "train VALUE, or the first output, by cross_entropy, mse, l1, huber or bce_with_logits", ),
+    TEXT_ROW("minimize", 0, "TYPE[:FIELDS]", minimize,
+             "the optimizer of --loss: sgd:lr=0.01,momentum=0.9 (adamw:lr=0.001)", ),
+    TEXT_ROW("trainable", 0, "PATTERN", trainable, "train these parameters alone: '*fc*,layer4' (all)", ),
+    TEXT_ROW("head", 0, "VALUE:N", head,
+             "put a new layer with N results in the place of the linear layer that makes VALUE", ),
+    ROW("batch-norm", 0, "MODE", TEXT, batch_norm, WORDS(norm_modes), NULL,
+        "what BatchNorm does in training: train, or eval: it uses the running statistics (train)", ),
     ROW("val-every", 0, "N[steps]", TEXT, val_every, ANY, "1",
         "validate after every N epochs, or with \"500steps\" after every 500 steps; and at the end",
         .form = OPTION_EVERY),
@@ -171,11 +186,16 @@ const option_row option_rows[] = {
     ROW("type", 'T', "TYPE", TEXT, format, WORDS(option_types), NULL,
         "format: dot, svg, png or pdf (that of FILE's name, or dot)", .elsewhere = "format"),
     FLAG_ROW("averages", 0, averages, "write the averages of --ema instead of the parameters", ),
+    FLAG_ROW("fixed-batch", 0, fixed_batch, "the file takes the model's batch alone, not any", ),
+    FLAG_ROW("external-data", 0, external_data,
+             "put the weights into FILE.data beside it, as is done anyway above 2 GB", ),
+    FLAG_ROW("random-inputs", 0, random_inputs,
+             "make what the graph draws (random_normal, random_uniform) inputs of the file", ),
     FLAG_ROW("markdown", 0, markdown, "print Markdown, as in docs/ops.md", ),
     FLAG_ROW("json", 'j', json, "print JSON with stable keys", .sharing = OWN),
     TEXT_ROW("output", 'o', "FILE", output,
              "write to FILE; - is standard output, for text (train: weights; "
-             "predict: .png, .npy; trace: .json)",
+             "predict: .png, .npy; export: .onnx; trace: .json)",
              .sharing = OWN, .file = WRITES, .elsewhere = "out save save-to"),
     TEXT_ROW("config", 0, "FILE", config,
              "read options that are not given from a JSON file, by their names: {\"epochs\": 5}",

@@ -10,7 +10,7 @@
 
 #include "weft/plan.h"
 
-enum { OPTIONS_MAX_DATA = 16, OPTIONS_MOST = 96 /* rows of the table */, ACTION_WORDS = 2 };
+enum { OPTIONS_MAX_DATA = 16, OPTIONS_MOST = 128 /* rows of the table */, ACTION_WORDS = 2 };
 
 /* The values of an option that may be given several times: --data NAME=FILE, --ddp PATH:FIELDS, and
  * --schedule [NAME=]PARTS, whose name may be left out. */
@@ -27,7 +27,8 @@ typedef struct options {
     weft_compile_options compile;
     const char *graph, *flow, *output, *format, *view, *log, *weights, *port, *grid, *launcher;
     const char *way, *estimate, *val_every, *work_dir, *config, *csv, *tensorboard, *curves, *samples, *best,
-        *early_stop, *checkpoint_dir, *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step;
+        *early_stop, *loss, *minimize, *trainable, *head, *images, *batch_norm, *checkpoint_dir,
+        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step;
     const char *word;                    /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */
@@ -36,11 +37,11 @@ typedef struct options {
     int64_t depth, max_nodes, epochs, steps, log_every, warmup, keep, ranks, scale;
     uint64_t seed;
     double lr, timeout, grace;
-    text_list data, val_data, set, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric,
+    text_list data, val_data, set, axis, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric,
         picture;
     weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, keep_going, profile, training, check, no_capture, bytes;
-    bool random_weights, partial, print_config, averages;
+    bool random_weights, partial, print_config, averages, fixed_batch, external_data, random_inputs;
     unsigned char from[OPTIONS_MOST]; /* by row of the table: option_origin, where its value is from */
 } options;
 

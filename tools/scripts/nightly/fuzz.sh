@@ -14,7 +14,7 @@ fuzz_needs() {
 
 fuzz_rules() { # for make: an object of each source
     local objects=() source
-    for source in graph/*/*.c runtime/*.c runtime/*/*.c tools/graphtool/{output,options,ranks,model}/*.c tests/fuzz/*.c \
+    for source in graph/*/*.c runtime/*.c runtime/*/*.c interchange/onnx/*.c interchange/onnx/*/*.c tools/graphtool/{output,options,ranks,model}/*.c tests/fuzz/*.c \
         tests/support/hostile/*.c tests/support/{faults,test,folder,world,example}.c; do
         objects+=("$folder/objects/${source//\//_}.o")
         printf '%s: %s\n\tafl-clang-fast $(flags) -c $< -o $@\n' "${objects[-1]}" "$source"

@@ -1,0 +1,82 @@
+/* head.c - a new last layer in the place of the file's: options.head. */
+#include "interchange/onnx/import/import.h"
+
+static const onnx_node *maker_of(const onnx_graph *g, const char *name) {
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int j = 0; j < g->nodes[i].n_out; j++)
+            if (!strcmp(g->nodes[i].out[j], name)) return &g->nodes[i];
+    return NULL;
+}
+
+static bool is_initializer(const onnx_graph *g, const char *name) {
+    for (int i = 0; i < g->n_initializers; i++)
+        if (!strcmp(g->initializers[i].name, name)) return true;
+    return false;
+}
+
+/* x W, with W of the file. */
+static bool is_product(const onnx_graph *g, const onnx_node *n, const char *op) {
+    return n && !strcmp(n->op, op) && n->n_in > 1 && is_initializer(g, n->in[1]);
+}
+
+/* x W + b: the product, with b of the file. */
+static const onnx_node *product_before(const onnx_graph *g, const onnx_node *n) {
+    if (strcmp(n->op, "Add") || n->n_in != 2) return NULL;
+    for (int i = 0; i < 2; i++) {
+        const onnx_node *m = maker_of(g, n->in[i]);
+        if (is_product(g, m, "MatMul") && is_initializer(g, n->in[1 - i])) return m;
+    }
+    return NULL;
+}
+
+bool onnx_head_find(importer *in) {
+    const weft_onnx_options *o = in->options;
+    const onnx_graph *g = &in->onnx->file.graph;
+    const char *path = in->onnx->file.wire.path;
+    if (!o->head && !o->head_length) return true;
+    if (!o->head || o->head_length < 1)
+        return kit_fail(in->error, WEFT_ARGUMENT, "a head needs a name and a length of at least 1"), false;
+    const onnx_node *last = maker_of(g, o->head);
+    if (!last) return kit_fail(in->error, WEFT_NAME, "%.300s: no node makes '%.80s'", path, o->head), false;
+    const onnx_node *before = product_before(g, last);
+    const onnx_node *layer = before ? before : last;
+    if (!before && !is_product(g, last, "Gemm") && !is_product(g, last, "MatMul")) {
+        kit_fail(in->error, WEFT_UNSUPPORTED,
+                 "%.300s: '%.80s' is made by %.60s: a new head takes the place of a linear layer, "
+                 "Gemm or MatMul with weights of the file, whose result it is named by",
+                 path, o->head, last->op);
+        return false;
+    }
+    in->head = (onnx_head){last, before, layer->in[0], layer->in[1]};
+    return true;
+}
+
+/* "fc/weight" -> "fc"; a weight without a folder names the layer itself. */
+static const char *layer_of(importer *in, const onnx_value *weight) {
+    const char *path = onnx_path_for(in, weight->initializer), *end = strrchr(path, '/');
+    char *name = kit_copy(in->arena, path);
+    if (name && end) name[end - path] = 0;
+    return name ? name : path;
+}
+
+bool onnx_head_build(importer *in) {
+    onnx_value *x = onnx_find(in->frame, in->head.x), *weight = onnx_find(in->frame, in->head.weight);
+    if (!x || !weight || !weight->initializer)
+        return kit_fail(in->error, WEFT_FILE, "%.300s: the layer of '%.80s' has no operands",
+                        in->onnx->file.wire.path, in->options->head),
+               false;
+    onnx_value *made = onnx_define(in, in->frame, in->options->head);
+    const char *path = made ? layer_of(in, weight) : NULL, *slash = path ? strrchr(path, '/') : NULL;
+    char *folder = path ? kit_copy(in->arena, path) : NULL;
+    if (!folder && !in->error->status) kit_no_memory(in->error, in->options->head);
+    if (!folder) return false;
+    folder[slash ? slash - path : 0] = 0;
+    for (int side = 0; side < SIDES; side++) {
+        weft_value *of = onnx_value_in(in, x, side);
+        onnx_enter(in, folder, side);
+        made->value[side] = weft_linear(of, in->options->head_length, slash ? slash + 1 : path, NULL);
+        onnx_leave(in, folder, side);
+        if (onnx_failed(in, side, NULL)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,175 @@
+/* inputs.c - inputs of a graph: values of the graph, constants, initializers; and its outputs. */
+#include "interchange/onnx/import/import.h"
+
+static const weft_onnx_constant *constant_for(const importer *in, const char *name) {
+    for (int i = 0; i < in->options->n_constants; i++)
+        if (!strcmp(in->options->constants[i].name, name)) return &in->options->constants[i];
+    return NULL;
+}
+
+/* Whether a constant is of the type that the file has for the input. */
+static bool is_of_type(importer *in, const weft_onnx_constant *given) {
+    const onnx_graph *g = &in->onnx->file.graph;
+    for (int i = 0; i < g->n_inputs; i++) {
+        weft_dtype dtype;
+        const onnx_port *port = &g->inputs[i];
+        if (strcmp(port->name, given->name) || !onnx_dtype(port->type, &dtype) || dtype == given->dtype)
+            continue;
+        kit_fail(in->error, WEFT_TYPE, "%.300s: the constant '%.80s' is %s; the input is %s",
+                 in->onnx->file.wire.path, given->name, weft_dtype_name(given->dtype),
+                 weft_dtype_name(dtype));
+        return false;
+    }
+    return true;
+}
+
+static bool define_constant(importer *in, const weft_onnx_constant *given) {
+    if (!is_of_type(in, given)) return false;
+    tensor type = tensor_of(given->dtype, given->ndim, given->shape);
+    onnx_value *v = onnx_define(in, in->frame, given->name);
+    onnx_known *k = v ? onnx_known_new(in, &type) : NULL;
+    if (!k) return false;
+    memcpy(k->data, given->data, tensor_bytes(&type));
+    v->known[0] = v->known[1] = k;
+    return true;
+}
+
+/* Whether an axis is the batch: the first of an input that has no length, and others of its name. */
+static bool is_batch(const onnx_graph *g, const onnx_axis *axis, int place) {
+    if (axis->length > 0) return false;
+    for (int i = 0; i < g->n_inputs; i++) {
+        const onnx_axis *first = g->inputs[i].ndim ? g->inputs[i].axes : NULL;
+        if (axis->name && first && first->length <= 0 && first->name && !strcmp(first->name, axis->name))
+            return true;
+    }
+    return place == 0;
+}
+
+static bool length_of_axis(importer *in, const onnx_port *port, int i, int64_t *length) {
+    const onnx_axis *axis = &port->axes[i];
+    *length = axis->length > 0 ? axis->length : is_batch(&in->onnx->file.graph, axis, i) ? WEFT_BATCH : 0;
+    for (int j = 0; axis->name && j < in->options->n_axes; j++)
+        if (!strcmp(axis->name, in->options->axes[j].name)) *length = in->options->axes[j].length;
+    if (*length) return true;
+    kit_fail(in->error, WEFT_SHAPE,
+             "%.300s: axis %d of input '%.80s' has no length%s%.80s%s: give it one (axes)",
+             in->onnx->file.wire.path, i, port->name, axis->name ? ", only the name '" : "",
+             axis->name ? axis->name : "", axis->name ? "'" : "");
+    return false;
+}
+
+static const weft_onnx_images *images_for(const importer *in, const char *name) {
+    for (int i = 0; i < in->options->n_images; i++)
+        if (!strcmp(in->options->images[i].name, name)) return &in->options->images[i];
+    return NULL;
+}
+
+/* The input of a graph, with the shape that the file says; of images as the file expects them. */
+static weft_value *input_of(importer *in, const onnx_port *port, int side, weft_dtype dtype,
+                            const int64_t *shape) {
+    const char *name = onnx_name(in, port->name);
+    const weft_onnx_images *images = images_for(in, port->name);
+    if (!images) return weft_input(in->graph[side], name, dtype, port->ndim, shape);
+    weft_preprocess_options how = images->how;
+    how.centered = true;
+    weft_value *bytes = weft_input(in->graph[side], name, WEFT_U8, port->ndim, shape);
+    return weft_preprocess(bytes, NULL, &how);
+}
+
+static bool define_input(importer *in, const onnx_port *port) {
+    int64_t shape[WEFT_MAX_NDIM];
+    weft_dtype dtype;
+    if (!onnx_dtype(port->type, &dtype) || !port->has_shape) {
+        kit_fail(in->error, WEFT_TYPE, "%.300s: input '%.80s' is %s", in->onnx->file.wire.path, port->name,
+                 port->type == ONNX_UNDEFINED ? "not a tensor"
+                 : port->has_shape            ? onnx_type_name(port->type)
+                                              : "of any shape");
+        return false;
+    }
+    for (int i = 0; i < port->ndim; i++)
+        if (!length_of_axis(in, port, i, &shape[i])) return false;
+    if (images_for(in, port->name) && (dtype != WEFT_F32 || port->ndim != 4)) {
+        kit_fail(in->error, WEFT_TYPE, "%.300s: input '%.80s' takes no images: it must be float [N, C, H, W]",
+                 in->onnx->file.wire.path, port->name);
+        return false;
+    }
+    onnx_value *v = onnx_define(in, in->frame, port->name);
+    for (int side = 0; v && side < SIDES; side++) {
+        v->value[side] = input_of(in, port, side, dtype, shape);
+        if (onnx_failed(in, side, NULL)) return false;
+        for (int i = 0; i < port->ndim; i++)
+            if (shape[i] == WEFT_BATCH) in->batch[side] = weft_dim(v->value[side], i);
+    }
+    return v;
+}
+
+bool onnx_initializers(importer *in, const onnx_graph *g) {
+    for (int i = 0; i < g->n_initializers; i++) {
+        if (constant_for(in, g->initializers[i].name)) continue;
+        onnx_value *v = onnx_define(in, in->frame, g->initializers[i].name);
+        if (!v) return false;
+        v->initializer = &g->initializers[i];
+    }
+    return true;
+}
+
+/* ---- names in options ---- */
+
+static bool has_input(const onnx_graph *g, const char *name) {
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!strcmp(g->inputs[i].name, name)) return true;
+    return false;
+}
+
+static bool has_axis(const onnx_graph *g, const char *name) {
+    for (int i = 0; i < g->n_inputs; i++)
+        for (int j = 0; j < g->inputs[i].ndim; j++)
+            if (g->inputs[i].axes[j].name && !strcmp(g->inputs[i].axes[j].name, name)) return true;
+    return false;
+}
+
+static bool knows(importer *in, bool is_there, const char *what, const char *name) {
+    if (!is_there)
+        kit_fail(in->error, WEFT_NAME, "%.300s: there is no %s '%.80s'", in->onnx->file.wire.path, what,
+                 name);
+    return is_there;
+}
+
+static bool names_are_known(importer *in, const onnx_graph *g) {
+    const weft_onnx_options *o = in->options;
+    bool good = true;
+    for (int i = 0; i < o->n_axes && good; i++)
+        good = knows(in, has_axis(g, o->axes[i].name), "axis of an input", o->axes[i].name);
+    for (int i = 0; i < o->n_constants && good; i++)
+        good = knows(in, has_input(g, o->constants[i].name), "input", o->constants[i].name);
+    for (int i = 0; i < o->n_images && good; i++)
+        good = knows(in, has_input(g, o->images[i].name), "input", o->images[i].name);
+    return good;
+}
+
+bool onnx_inputs(importer *in, const onnx_graph *g) {
+    if (!names_are_known(in, g)) return false;
+    for (int i = 0; i < in->options->n_constants; i++)
+        if (!define_constant(in, &in->options->constants[i])) return false;
+    if (!onnx_initializers(in, g)) return false;
+    for (int i = 0; i < g->n_inputs; i++) /* older files list initializers among the inputs */
+        if (!onnx_find(in->frame, g->inputs[i].name) && !define_input(in, &g->inputs[i])) return false;
+    return true;
+}
+
+/* ---- outputs ---- */
+
+bool onnx_outputs(importer *in, const onnx_graph *g) {
+    for (int i = 0; i < g->n_outputs; i++) {
+        const char *name = g->outputs[i].name;
+        onnx_value *v = onnx_find(in->frame, name);
+        if (!v)
+            return kit_fail(in->error, WEFT_FILE, "%.300s: nothing makes output '%.80s'",
+                            in->onnx->file.wire.path, name),
+                   false;
+        weft_value *value = onnx_value_in(in, v, 0);
+        weft_output(value, onnx_name(in, name));
+        if (onnx_failed(in, 0, NULL)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,100 @@
+/* names.c - names of a file, and the values that they mean: import.h. */
+#include "interchange/onnx/import/import.h"
+
+/* ---- values by name ---- */
+
+static size_t place_of(const char *name) {
+    return (size_t)(kit_hash(name, strlen(name), 0) & 255);
+}
+
+static onnx_value *find_here(const onnx_frame *frame, const char *name) {
+    onnx_value *v = frame->table[place_of(name)];
+    while (v && strcmp(v->name, name)) v = v->next;
+    return v;
+}
+
+onnx_value *onnx_find(onnx_frame *frame, const char *name) {
+    for (; frame; frame = frame->outer) {
+        onnx_value *v = find_here(frame, name);
+        if (v) return v;
+    }
+    return NULL;
+}
+
+onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name) {
+    if (find_here(frame, name)) {
+        kit_fail(in->error, WEFT_FILE, "%.300s: two values are called '%.80s'", in->onnx->file.wire.path,
+                 name);
+        return NULL;
+    }
+    onnx_value *v = kit_take(in->arena, 1, sizeof *v);
+    if (!v) {
+        kit_no_memory(in->error, in->onnx->file.wire.path);
+        return NULL;
+    }
+    onnx_value **list = &frame->table[place_of(name)];
+    *v = (onnx_value){.next = *list, .name = name};
+    return *list = v;
+}
+
+/* ---- names in Weft: 1 to 200 letters, digits, '_', '-', '.' ---- */
+
+static bool is_plain(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+}
+
+const char *onnx_name(importer *in, const char *name) {
+    enum { LONGEST = 200 };
+    size_t n = strlen(name) < LONGEST ? strlen(name) : LONGEST;
+    char *made = kit_take(in->arena, n + 2, 1);
+    if (!made) return "_";
+    for (size_t i = 0; i < n; i++) made[i] = is_plain(name[i]) ? name[i] : '_';
+    if (!n) made[0] = '_';
+    return made;
+}
+
+/* Levels are what dots separate: those of PyTorch's names, and of safetensors'. */
+const char *onnx_path(importer *in, const char *name) {
+    char *made = kit_copy(in->arena, onnx_name(in, *name == '/' ? name + 1 : name));
+    if (!made) return "_";
+    for (char *c = made; *c; c++)
+        if (*c == '.' && c > made && c[-1] != '/' && c[1] && c[1] != '.') *c = '/';
+    return made;
+}
+
+/* ---- scopes: a node's name without its last level, as exporters of PyTorch write it ---- */
+
+static void each_level(importer *in, const char *path, int side, bool is_entered) {
+    char level[201];
+    while (*path) {
+        size_t n = strcspn(path, "/");
+        if (n && n < sizeof level) {
+            memcpy(level, path, n);
+            level[n] = 0;
+            if (is_entered)
+                weft_graph_scope_enter(in->graph[side], level);
+            else
+                weft_scope_leave(in->graph[side]);
+        }
+        path += n + (path[n] == '/');
+    }
+}
+
+void onnx_enter(importer *in, const char *path, int side) {
+    each_level(in, path, side, true);
+}
+
+void onnx_leave(importer *in, const char *path, int side) {
+    each_level(in, path, side, false);
+}
+
+const char *onnx_scope_of(importer *in, const onnx_node *node) {
+    const char *end = strrchr(node->name, '/');
+    char *scope = end ? kit_copy(in->arena, node->name) : NULL;
+    if (!scope) return "";
+    scope[end - node->name] = 0;
+    for (char *c = scope; *c; c++)
+        if (*c != '/' && *onnx_name(in, (char[]){*c, 0}) != *c) *c = '_';
+    return scope;
+}

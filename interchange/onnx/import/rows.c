@@ -1,0 +1,26 @@
+/* rows.c - the row of an operator, and what it builds: operators.h. */
+#include "interchange/onnx/import/operators.h"
+
+#include "interchange/onnx/import/types.h"
+
+const onnx_operator *onnx_operator_find(const importer *in, const char *domain, const char *name,
+                                        int64_t opset) {
+    const onnx_operator *found = NULL;
+    for (const onnx_operator *o = in->operators; o->name; o++) {
+        if (strcmp(o->name, name) || strcmp(o->domain, domain) || o->since > opset) continue;
+        if (!found || o->since > found->since) found = o;
+    }
+    return found;
+}
+
+/* A builder of Weft, which takes integers of few types (types.h). What compares makes bool of them. */
+static weft_value *build_plain(onnx_call *c, const onnx_operator *op) {
+    weft_value *a = onnx_in(c, 0), *b = op->binary ? onnx_in(c, 1) : NULL;
+    weft_value *wide = onnx_wide(a);
+    weft_value *y = op->unary ? op->unary(wide) : op->binary(wide, onnx_wide(b));
+    return y && wide != a && weft_value_dtype(y) == WEFT_I64 ? onnx_as(y, weft_value_dtype(a)) : y;
+}
+
+weft_value *onnx_build_row(onnx_call *c, const onnx_operator *op) {
+    return op->build ? op->build(c) : build_plain(c, op);
+}

@@ -1,0 +1,102 @@
+/* values.c - what a value of a file is in the graphs: a parameter, a state, a constant. */
+#include "interchange/onnx/import/import.h"
+
+/* ---- parameters and states ---- */
+
+/* A path that no other initializer of the file has: names may differ by what a path cannot have. */
+const char *onnx_path_for(importer *in, const onnx_tensor *t) {
+    const char *path = onnx_path(in, t->name);
+    for (int i = 0; i < in->onnx->n_variables; i++) {
+        const onnx_variable *v = &in->onnx->variables[i];
+        if (v->initializer == t) return v->path;
+        if (strcmp(v->path, path)) continue;
+        size_t n = strlen(path) + 12;
+        char *other = kit_take(in->arena, n, 1);
+        if (other) snprintf(other, n, "%s_%d", path, i);
+        return other ? other : path;
+    }
+    return path;
+}
+
+static void note_variable(importer *in, const char *path, const onnx_tensor *t, bool is_state) {
+    weft_onnx *onnx = in->onnx;
+    for (int i = 0; i < onnx->n_variables; i++)
+        if (onnx->variables[i].initializer == t) return;
+    onnx_variable *grown =
+        kit_grow(&onnx->arena, onnx->variables, (size_t)onnx->n_variables + 1, sizeof *grown);
+    if (!grown) {
+        kit_no_memory(in->error, path);
+        return;
+    }
+    onnx->variables = grown;
+    onnx->variables[onnx->n_variables++] = (onnx_variable){path, t, is_state};
+}
+
+/* Made at the top level, whatever scope is open: its name says where it belongs. */
+static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool is_state) {
+    const char *path = onnx_path_for(in, t), *name = strrchr(path, '/');
+    char *folder = kit_copy(in->arena, path);
+    if (!folder) return kit_no_memory(in->error, path), NULL;
+    folder[name ? name - path : 0] = 0;
+    name = name ? name + 1 : path;
+    weft_init init = onnx_initial(in, t, is_state);
+    const char *scope = in->is_entered[side] ? in->scope : "";
+    onnx_leave(in, scope, side);
+    onnx_enter(in, folder, side);
+    weft_value *v = is_state ? weft_state_in(in->graph[side], name, WEFT_F32, t->ndim, t->shape, init)
+                             : weft_parameter_in(in->graph[side], name, t->ndim, t->shape, init);
+    onnx_leave(in, folder, side);
+    onnx_enter(in, scope, side);
+    note_variable(in, path, t, is_state);
+    return v;
+}
+
+/* The tensor of a renamed initializer under the new name: the same one in all graphs. */
+static const onnx_tensor *tensor_renamed(importer *in, const onnx_value *v) {
+    for (int i = 0; i < in->onnx->n_variables; i++)
+        if (!strcmp(in->onnx->variables[i].initializer->name, v->renamed))
+            return in->onnx->variables[i].initializer;
+    onnx_tensor *t = kit_take(in->arena, 1, sizeof *t);
+    if (!t) return kit_no_memory(in->error, v->renamed), v->initializer;
+    *t = *v->initializer;
+    t->name = v->renamed;
+    return t;
+}
+
+static bool is_state(const importer *in, const onnx_tensor *t) {
+    for (int i = 0; i < in->onnx->n_variables; i++)
+        if (in->onnx->variables[i].initializer == t) return in->onnx->variables[i].is_state;
+    return false;
+}
+
+/* ---- values ---- */
+
+static weft_value *constant_of(importer *in, onnx_value *v, int side) {
+    const onnx_known *k = onnx_known_of(in, v, side);
+    if (!k) return NULL;
+    if (onnx_known_equal(v->known[0], v->known[1]))
+        return weft_constant_tensor(in->graph[side], k->type.dtype, k->type.ndim, k->type.shape, k->data);
+    weft_value *made = onnx_following(in, v, side);
+    if (!made && !in->error->status)
+        kit_fail(in->error, WEFT_UNSUPPORTED,
+                 "%.300s: '%.80s' depends on the batch in a way that no graph has: import with the batch as "
+                 "a number (axes)",
+                 in->onnx->file.wire.path, v->name);
+    return made;
+}
+
+weft_value *onnx_value_in(importer *in, onnx_value *v, int side) {
+    weft_dtype dtype;
+    if (v->value[side]) return v->value[side];
+    if (!onnx_is_parameter(v)) return v->value[side] = constant_of(in, v, side);
+    if (v->renamed && is_state(in, v->initializer)) v->initializer = tensor_renamed(in, v);
+    onnx_dtype(v->initializer->type, &dtype);
+    weft_value *made = variable(in, v->initializer, side, false);
+    return v->value[side] = dtype == WEFT_F32 ? made : weft_cast(made, dtype);
+}
+
+weft_value *onnx_state_in(importer *in, onnx_value *v, int side) {
+    if (v->renamed) v->initializer = tensor_renamed(in, v);
+    if (!v->value[side]) v->value[side] = variable(in, v->initializer, side, true);
+    return v->value[side];
+}

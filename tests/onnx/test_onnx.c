@@ -1,0 +1,397 @@
+/* test_onnx.c - ONNX files as graphs: small.onnx (make_small.py) against numbers of onnxruntime, at other
+ * batches and in training; a new head, options, wrong files and wrong calls with their messages; memory
+ * and files that fail. Operators are tested by cases.py (tools/nightly.sh onnx), files of strangers by the
+ * hostile formats. */
+#include "support/faults.h"
+#include "support/test.h"
+#include "weft/weft.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SMALL TEST_DATA "/onnx/small.onnx"
+
+/* small.onnx of images (i - 16) / 8, by onnxruntime 1.32. */
+static const float wanted[2][3] = {{4.59375f, 1.46875f, 5.21875f}, {0.78125f, 1.7109375f, -1.5234375f}};
+
+/* ---- a model of the file ---- */
+
+static weft_onnx *open_small(void) {
+    weft_error error = {0};
+    weft_onnx *file = weft_onnx_open(SMALL, NULL, &error);
+    CHECK_SAYS(file, "%s", error.text);
+    return file;
+}
+
+static weft_model *imported(const weft_onnx_options *options, int64_t batch, const char *weights) {
+    weft_error error = {0};
+    weft_onnx *file = open_small();
+    weft_model *m = weft_model_new("small");
+    weft_model_set_batch(m, batch);
+    CHECK_SAYS(weft_onnx_graph(file, m, "predict", WEFT_EVAL, options, &error), "%s", error.text);
+    if (weights) CHECK_SAYS(!weft_onnx_weights(file, weights, &error), "%s", error.text);
+    weft_onnx_close(file);
+    return m;
+}
+
+/* The logits of `batch` images, which are those of `wanted` again and again. */
+static void check_numbers(const weft_model *m, int64_t batch, const char *weights) {
+    weft_error error = {0};
+    float image[8][16], logits[8][3];
+    for (int i = 0; i < 8 * 16; i++) image[i / 16][i % 16] = (float)(i % 32 - 16) / 8;
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.batch = batch, .threads = 1}, &error);
+    weft_store *store = plan ? weft_store_new(plan, 0, &error) : NULL;
+    if (store) weft_weights_load(store, weights, NULL, NULL, &error);
+    weft_session *s = store && !error.status ? weft_session_open(plan, store, &error) : NULL;
+    size_t n = (size_t)batch;
+    if (s)
+        weft_run(s, "predict", (weft_feed[]){{"image", image, n * sizeof *image}}, 1,
+                 (weft_fetch[]){{"logits", logits, n * sizeof *logits}}, 1, &error);
+    CHECK_TEXT(error.text, "");
+    for (int i = 0; s && i < batch * 3; i++)
+        CHECK_SAYS(logits[i / 3][i % 3] == wanted[i / 3 % 2][i % 3], "batch %d: %g", (int)batch,
+                   (double)logits[i / 3][i % 3]);
+    weft_session_close(s);
+    weft_store_free(store);
+    weft_plan_free(plan);
+}
+
+TEST(a_file_computes_what_onnxruntime_computes_at_each_batch) {
+    for (int64_t made = 1; made <= 3; made++) {
+        weft_model *m = imported(NULL, made, "small.safetensors");
+        for (int64_t batch = 1; batch <= 8; batch++) check_numbers(m, batch, "small.safetensors");
+        weft_model_free(m);
+    }
+    remove("small.safetensors");
+}
+
+TEST(graphs_of_a_file_share_parameters_and_train) {
+    weft_error error = {0};
+    weft_onnx *file = open_small();
+    weft_model *m = weft_model_new("small");
+    weft_graph *g = weft_onnx_graph(file, m, "train", WEFT_TRAIN, NULL, &error);
+    weft_value *label = weft_input(g, "label", WEFT_I64, WEFT_SHAPE(WEFT_BATCH));
+    CHECK(!weft_onnx_value(file, "nothing") && !weft_onnx_value(file, NULL));
+    weft_minimize(weft_cross_entropy(weft_onnx_value(file, "logits"), label, NULL), NULL,
+                  &(weft_optimizer){.type = "sgd", .lr = 0.1});
+    weft_onnx_graph(file, m, "predict", WEFT_EVAL, NULL, &error);
+    weft_onnx_close(file);
+    CHECK_TEXT(weft_model_error(m)->text, "");
+    weft_parameter_info p;
+    int n = 0, states = 0;
+    for (; weft_model_parameter(m, NULL, n, &p); n++) states += p.is_state;
+    CHECK_SAYS(n == 8 && states == 2, "%d parameters and state, %d of them state", n, states);
+    char *text = weft_model_text(m);
+    CHECK_HOLDS(text, "assign("); /* running statistics */
+    weft_text_free(text);
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.batch = 4, .verify = true}, &error);
+    CHECK_SAYS(plan, "%s", error.text);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
+TEST(a_head_takes_the_place_of_the_last_layer) {
+    weft_error error = {0};
+    weft_parameter_info p;
+    weft_onnx *file = open_small();
+    weft_model *m = weft_model_new("small");
+    weft_onnx_options ten = {.head = "logits", .head_length = 10};
+    CHECK_SAYS(weft_onnx_graph(file, m, "predict", WEFT_EVAL, &ten, &error), "%s", error.text);
+    CHECK(weft_model_parameter(m, "fc/weight", 0, &p) && p.shape[0] == 10 && p.shape[1] == 8);
+    CHECK(!weft_onnx_weights(file, "head.safetensors", &error));
+    weft_onnx_close(file);
+    weft_plan *plan = weft_compile(m, NULL, &error);
+    weft_store *store = plan ? weft_store_new(plan, 0, &error) : NULL;
+    weft_weights_report report = {0};
+    CHECK(store && !weft_weights_load(store, "head.safetensors", &(weft_weights_options){.not_strict = true},
+                                      &report, &error));
+    CHECK_TEXT(report.missing, "fc.bias\nfc.weight\n");
+    CHECK_TEXT(report.unexpected, "");
+    weft_text_free(report.missing);
+    weft_text_free(report.unexpected);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_model_free(m);
+    remove("head.safetensors");
+}
+
+TEST(a_constant_is_no_input) {
+    float image[16] = {0};
+    weft_onnx_constant given = {.name = "image", .ndim = 4, .shape = {1, 1, 4, 4}, .data = image};
+    weft_model *m = imported(&(weft_onnx_options){.n_constants = 1, .constants = &given}, 1, NULL);
+    weft_port port;
+    CHECK(!weft_graph_input(weft_model_graph(m, 0), 0, &port));
+    weft_model_free(m);
+}
+
+TEST(each_wrong_option_has_its_message) {
+    static const weft_onnx_axis zero = {"batch", 0}, unknown = {"nothing", 3};
+    static const weft_onnx_images nowhere = {.name = "nothing"};
+    static const struct {
+        weft_onnx_options options;
+        weft_status status;
+        const char *says;
+    } rows[] = {
+        {{.head = "logits"}, WEFT_ARGUMENT, "a head needs a name and a length of at least 1"},
+        {{.head_length = 3}, WEFT_ARGUMENT, "a head needs a name and a length of at least 1"},
+        {{.head = "nothing", .head_length = 3}, WEFT_NAME, "no node makes 'nothing'"},
+        {{.head = "h", .head_length = 3}, WEFT_UNSUPPORTED, "'h' is made by Leaky"},
+        {{.n_axes = 1, .axes = &zero}, WEFT_ARGUMENT, "axis 'batch'"},
+        {{.n_images = 1, .images = &nowhere}, WEFT_NAME, "there is no input 'nothing'"},
+        {{.n_axes = 1, .axes = &unknown}, WEFT_NAME, "there is no axis of an input 'nothing'"},
+        {{.reserved = {0, 1}}, WEFT_ARGUMENT, "weft_onnx_options"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_error error = {0};
+        weft_onnx *file = open_small();
+        weft_model *m = weft_model_new("small");
+        CHECK(!weft_onnx_graph(file, m, "predict", WEFT_EVAL, &rows[i].options, &error));
+        CHECK_SAYS(error.status == rows[i].status, "row %zu: %d", i, error.status);
+        CHECK_HOLDS(error.text, rows[i].says);
+        weft_onnx_close(file);
+        weft_model_free(m);
+    }
+}
+
+/* ---- wrong files: fields of a message, as text of C ---- */
+
+typedef struct message {
+    size_t n;
+    unsigned char bytes[400];
+} message;
+
+static void put_byte(message *m, int byte) {
+    if (m->n < sizeof m->bytes) m->bytes[m->n++] = (unsigned char)byte;
+}
+
+/* Field `number` of bytes. */
+static void put_bytes(message *m, int number, const void *bytes, size_t n) {
+    put_byte(m, number << 3 | 2);
+    if (n > 127) put_byte(m, (int)(n & 127) | 128);
+    put_byte(m, (int)(n > 127 ? n >> 7 : n)); /* below 2^14 */
+    for (size_t i = 0; i < n; i++) put_byte(m, ((const unsigned char *)bytes)[i]);
+}
+
+static void put_text(message *m, int number, const char *text) {
+    put_bytes(m, number, text, strlen(text));
+}
+
+static void put_number(message *m, int number, int value) {
+    put_byte(m, number << 3);
+    put_byte(m, value);
+}
+
+static void put_message(message *m, int number, const message *inner) {
+    put_bytes(m, number, inner->bytes, inner->n);
+}
+
+/* A file of opset 20 with one graph. */
+static message file_of(const message *graph) {
+    message opset = {0}, file = {0};
+    put_number(&opset, 2, 20);
+    put_message(&file, 8, &opset);
+    put_message(&file, 7, graph);
+    return file;
+}
+
+/* A node with one operand and one result. */
+static message node_of(const char *op, const char *in, const char *out) {
+    message node = {0};
+    put_text(&node, 1, in);
+    put_text(&node, 2, out);
+    put_text(&node, 4, op);
+    return node;
+}
+
+/* An initializer of two f32 in another file. */
+static message external(const char *location) {
+    message tensor = {0}, entry = {0};
+    put_number(&tensor, 1, 2);
+    put_number(&tensor, 2, 1);
+    put_text(&tensor, 8, "w");
+    put_text(&entry, 1, "location");
+    put_text(&entry, 2, location);
+    put_message(&tensor, 13, &entry);
+    put_number(&tensor, 14, 1);
+    return tensor;
+}
+
+/* An initializer of two f32, both 1. */
+static message ones_of(const char *name) {
+    static const float ones[] = {1, 1};
+    message tensor = {0};
+    put_number(&tensor, 1, 2);
+    put_number(&tensor, 2, 1);
+    put_text(&tensor, 8, name);
+    put_bytes(&tensor, 9, ones, sizeof ones);
+    return tensor;
+}
+
+/* Input x[N, 2] of f32. */
+static message input_of_pairs(void) {
+    message batch = {0}, two = {0}, shape = {0}, tensor = {0}, type = {0}, port = {0};
+    put_text(&batch, 2, "N");
+    put_number(&two, 1, 2);
+    put_message(&shape, 1, &batch);
+    put_message(&shape, 1, &two);
+    put_number(&tensor, 1, 1);
+    put_message(&tensor, 2, &shape);
+    put_message(&type, 1, &tensor);
+    put_text(&port, 1, "x");
+    put_message(&port, 2, &type);
+    return port;
+}
+
+/* A norm whose mean is an initializer and whose variance an Identity of it, as exporters write equal ones. */
+static message file_of_equal_statistics(void) {
+    message graph = {0}, renamed = node_of("Identity", "m", "v"), norm = {0}, weight = ones_of("w"),
+            mean = ones_of("m");
+    message input = input_of_pairs(), output = {0};
+    static const char *const operands[] = {"x", "w", "w", "m", "v"};
+    for (int i = 0; i < 5; i++) put_text(&norm, 1, operands[i]);
+    put_text(&norm, 2, "y");
+    put_text(&norm, 4, "BatchNormalization");
+    put_text(&output, 1, "y");
+    put_message(&graph, 1, &renamed);
+    put_message(&graph, 1, &norm);
+    put_message(&graph, 5, &weight);
+    put_message(&graph, 5, &mean);
+    put_message(&graph, 11, &input);
+    put_message(&graph, 12, &output);
+    return file_of(&graph);
+}
+
+TEST(equal_running_statistics_are_states_of_their_own) {
+    message bytes = file_of_equal_statistics();
+    weft_error error = {0};
+    faults f;
+    faults_init(&f);
+    fake_put(&f, "x.onnx", bytes.bytes, bytes.n);
+    weft_onnx *file = weft_onnx_open("x.onnx", &f.env, &error);
+    weft_model *m = weft_model_new_in("m", &f.env);
+    for (int i = 0; i < 2; i++) /* both graphs have the same ones */
+        CHECK_SAYS(
+            weft_onnx_graph(file, m, i ? "predict" : "train", i ? WEFT_EVAL : WEFT_TRAIN, NULL, &error), "%s",
+            error.text);
+    weft_parameter_info p;
+    int n = 0, states = 0;
+    for (; weft_model_parameter(m, NULL, n, &p); n++) states += p.is_state;
+    CHECK_SAYS(n == 3 && states == 2, "%d parameters and state, %d of them state", n, states);
+    CHECK_SAYS(!weft_onnx_weights(file, "w", &error), "%s", error.text);
+    weft_model_free(m);
+    weft_onnx_close(file);
+    faults_end(&f);
+}
+
+/* What a file is refused with, at whatever step. */
+static void check_refused(const message *file, const char *says) {
+    weft_error error = {0};
+    faults f;
+    faults_init(&f);
+    fake_put(&f, "folder/x.onnx", file->bytes, file->n);
+    weft_onnx *onnx = weft_onnx_open("folder/x.onnx", &f.env, &error);
+    weft_model *m = weft_model_new_in("m", &f.env);
+    if (onnx && weft_onnx_graph(onnx, m, "g", WEFT_EVAL, NULL, &error)) weft_onnx_weights(onnx, "w", &error);
+    CHECK_HOLDS(error.text, says);
+    weft_model_free(m);
+    weft_onnx_close(onnx);
+    CHECK(f.live == 0);
+    faults_end(&f);
+}
+
+static void check_graph_refused(const message *graph, const char *says) {
+    message file = file_of(graph);
+    check_refused(&file, says);
+}
+
+TEST(each_broken_rule_of_the_format_has_its_message) {
+    message graph = {0}, two = {0}, empty = {0}, opset = {0};
+    check_refused(&empty, "it has no graph: it is not an ONNX file");
+    put_message(&two, 7, &graph);
+    check_refused(&two, "it names no opset");
+    put_number(&opset, 2, 20);
+    put_message(&two, 8, &opset);
+    put_message(&two, 7, &graph);
+    check_refused(&two, "it has two graphs");
+    check_refused(&(message){1, {0x3a}}, "has no length");
+    check_refused(&(message){2, {0x3a, 9}}, "longer than its message");
+    check_refused(&(message){2, {0x08, 0x80}}, "cut off");
+    check_refused(&(message){2, {0x0b, 0}}, "kind 3");
+    check_refused(&(message){2, {0x00, 0}}, "begins no field");
+    check_refused(&(message){12, {8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}},
+                  "more than 10 bytes");
+}
+
+TEST(each_wrong_graph_has_its_message) {
+    message graph = {0}, node = node_of("Relu", "nothing", "y"), output = {0};
+    put_message(&graph, 1, &node);
+    check_graph_refused(&graph,
+                        "node 0 '' (Relu, opset 20): it reads 'nothing', which nothing before it makes");
+
+    graph = (message){0};
+    node = node_of("Rolu", "", "y");
+    put_message(&graph, 1, &node);
+    check_graph_refused(&graph, "no such operator");
+
+    graph = (message){0};
+    put_text(&output, 1, "y");
+    put_message(&graph, 12, &output);
+    check_graph_refused(&graph, "nothing makes output 'y'");
+
+    graph = (message){0};
+    put_message(&graph, 11, &output); /* an input without a type */
+    check_graph_refused(&graph, "input 'y' is not a tensor");
+}
+
+TEST(weights_outside_of_the_folder_are_refused) {
+    static const char *const outside[] = {"/etc/passwd", "../w", "a/../../w", "..", "", "a\\..\\w"};
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        message graph = {0}, tensor = external(outside[i]), node = node_of("Relu", "w", "y"), output = {0};
+        put_message(&graph, 5, &tensor);
+        put_message(&graph, 1, &node);
+        put_text(&output, 1, "y");
+        put_message(&graph, 12, &output);
+        check_graph_refused(&graph, "outside of the file's folder");
+    }
+}
+
+/* ---- failures ---- */
+
+static weft_status import_all(faults *f, weft_error *error) {
+    weft_onnx *file = weft_onnx_open("small.onnx", &f->env, error);
+    weft_model *m = file ? weft_model_new_in("m", &f->env) : NULL;
+    if (file && !m) weft_error_set(error, WEFT_MEMORY, "out of memory");
+    weft_status status = error->status;
+    if (m && !weft_onnx_graph(file, m, "predict", WEFT_EVAL, NULL, error)) status = error->status;
+    if (m && !status) status = weft_onnx_weights(file, "w.safetensors", error);
+    weft_model_free(m);
+    weft_onnx_close(file);
+    return status;
+}
+
+static void put_small(faults *f) {
+    char bytes[4000];
+    FILE *file = fopen(SMALL, "rbe");
+    size_t n = file ? fread(bytes, 1, sizeof bytes, file) : 0;
+    if (file) fclose(file);
+    CHECK(n > 1000);
+    fake_put(f, "small.onnx", bytes, n);
+}
+
+TEST(each_failure_of_memory_and_files_is_one_error) {
+    faults f;
+    faults_init(&f);
+    put_small(&f);
+    faults_inject(&f, true, import_all, NULL);
+    faults_inject(&f, false, import_all, NULL);
+    CHECK(f.live == 0 && f.handles == 0);
+    faults_end(&f);
+}
+
+SUITE("onnx", {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
+               T(graphs_of_a_file_share_parameters_and_train), T(a_head_takes_the_place_of_the_last_layer),
+               T(a_constant_is_no_input), T(equal_running_statistics_are_states_of_their_own),
+               T(each_wrong_option_has_its_message), T(each_broken_rule_of_the_format_has_its_message),
+               T(each_wrong_graph_has_its_message), T(weights_outside_of_the_folder_are_refused),
+               T(each_failure_of_memory_and_files_is_one_error)})
