@@ -335,6 +335,11 @@ TEST(each_wrong_graph_has_its_message) {
     check_graph_refused(&graph, "no such operator");
 
     graph = (message){0};
+    node = node_of("Shape", "", "y");
+    put_message(&graph, 1, &node);
+    check_graph_refused(&graph, "node 0 '' (Shape): an operand that it needs is left out");
+
+    graph = (message){0};
     put_text(&output, 1, "y");
     put_message(&graph, 12, &output);
     check_graph_refused(&graph, "nothing makes output 'y'");

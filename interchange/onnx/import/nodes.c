@@ -150,12 +150,19 @@ static bool import_node(importer *in, const onnx_node *node) {
                        *node->domain ? ", of domain " : "", node->domain);
 }
 
+/* The error of a node whose row gave nothing and said nothing: it had no operand to begin with. */
+static void fail_silent(importer *in, const onnx_node *n) {
+    bool lacks = n->n_in == 0;
+    for (int i = 0; i < n->n_in; i++) lacks = lacks || !*n->in[i];
+    kit_fail(in->error, lacks ? WEFT_FILE : WEFT_INTERNAL, "%.300s: node %d '%.80s' (%.60s): %s",
+             in->onnx->file.wire.path, n->index, n->name, n->op,
+             lacks ? "an operand that it needs is left out" : "it failed without an error");
+}
+
 bool onnx_nodes(importer *in, const onnx_graph *graph) {
     for (int i = 0; i < graph->n_nodes; i++)
         if (!import_node(in, &graph->nodes[i]) || in->error->status) {
-            if (!in->error->status)
-                kit_fail(in->error, WEFT_INTERNAL, "%.300s: node %d (%.60s) failed without an error",
-                         in->onnx->file.wire.path, i, graph->nodes[i].op);
+            if (!in->error->status) fail_silent(in, &graph->nodes[i]);
             return false;
         }
     return true;
