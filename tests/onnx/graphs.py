@@ -4,7 +4,8 @@
     graphs.py [--only REGEX]
 
 Each graph is imported with batch 2, run with batch 5, and compared with the reference of the onnx package, or with numbers of NumPy where
-that reference has the later opset's meaning only. A graph of REFUSED must be refused with the words beside it.
+that reference has the later opset's meaning only. A graph of REFUSED must be refused with the words beside it; its last rows
+are right: what no line along the batch is is a node of the graph.
 """
 import argparse
 import os
@@ -80,7 +81,17 @@ GRAPHS = [
     (5, "(float[N,3] x) => (float[N,3] y) { a = Constant<value=float[3]{0.5,-0.5,2.0}>() y = PRelu<consumed_inputs=[0,0]>(x, a) }", lambda x: np.where(x > 0, x, x * np.float32([0.5, -0.5, 2]))),
     (6, "(float[N,3] x) => (bool[N,3] y) { b = Constant<value=float[3]{0.5,-0.5,2.0}>() y = Less<broadcast=1,axis=-1>(x, b) }", lambda x: x < np.float32([0.5, -0.5, 2])),
 ]
+NO_LINE = "does not grow with it"
+SIZE = "s = Shape<start=0,end=1>(x) f = Cast<to=1>(s) "
 REFUSED = [
+    # What a file computes from the batch, and no graph of Weft has.
+    *((18, f"(float[N,3] x) => (float[N,3] y) {{ {SIZE} {node} y = Mul(x, r) }}", says) for node, says in (
+        ("r = Sqrt(f)", NO_LINE), ("r = Reciprocal(f)", NO_LINE), ("r = Log(f)", NO_LINE), ("r = Mul(f, f)", NO_LINE),
+        ("c = Constant<value_floats=[8.]>() r = Min(f, c)", NO_LINE), ("c = Constant<value_floats=[2.]>() r = Pow(c, f)", NO_LINE),
+        ("c = Constant<value_ints=[4]>() b = Greater(s, c) r = Cast<to=1>(b)", NO_LINE))),
+    *((18, f"(float[N,3] x) => (float[N,3] y) {{ zero = Constant<value_int=0>() one = Constant<value_int=1>() s = Shape<start=0,end=1>(x) n = Squeeze(s) "
+           f"i = Range(zero, n, one) {node} a = Constant<value_ints=[1]>() u = Unsqueeze(v, a) y = Mul(x, u) }}", None) for node in (
+        "f = Cast<to=1>(i) v = Sin(f)", "t = Mul(i, i) v = Cast<to=1>(t)", "c = Constant<value_int=4>() m = Mod(i, c) v = Cast<to=1>(m)")),
     (18, "(float[N,3] x) => (float[N,3] y) { s = Size(x) n = Cast<to=1>(s) y = Clip(x, , n) }", "depends on the batch"),
     (18, "(float[N,3] x) => (float[N,3] y) { s = Size(x) n = Cast<to=1>(s) y = Pow(x, n) }", "depends on the batch"),
     (18, "(float[N,3] x) => (float[N] y) { s = Size(x) a = Constant<value_int=0>() b = Constant<value_int=1>() r = Range(a, s, b) y = Cast<to=1>(r) }", "depends on the batch"),

@@ -42,6 +42,7 @@ typedef struct onnx_tensor {
     bool is_external;   /* in another file: */
     const char *location;
     uint64_t offset, length; /* length 0: to the end */
+    bool is_constant;        /* an initializer that is not a parameter (import/trained.c) */
 } onnx_tensor;
 
 /* AttributeProto.AttributeType. */

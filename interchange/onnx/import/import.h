@@ -164,6 +164,8 @@ void onnx_shape_of(onnx_call *c, int i, int64_t lengths[WEFT_MAX_NDIM]);
 
 /* "model.onnx: node 12 'fc' (Gemm): " and why; returns NULL, so that a row refuses in one line. */
 weft_value *onnx_refuse(onnx_call *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Whether two graphs of the file are the same calls (same.c); false: they are not, or an error stands. */
+bool onnx_same_graphs(importer *in, const weft_graph *a, const weft_graph *b);
 /* Whether a model has recorded an error, which becomes the import's; `c` may be NULL. */
 bool onnx_failed(importer *in, int side, const onnx_call *c);
 
@@ -207,6 +209,8 @@ weft_value *onnx_value_in(importer *in, onnx_value *v, int side);
 weft_value *onnx_state_in(importer *in, onnx_value *v, int side);
 /* The path of an initializer as a parameter, which no other one has. */
 const char *onnx_path_for(importer *in, const onnx_tensor *t);
+/* Marks the initializers of a graph that are constants (trained.c). */
+void onnx_find_parameters(importer *in, const onnx_graph *g);
 /* How a variable begins without weights. */
 weft_init onnx_initial(importer *in, const onnx_tensor *t, bool is_state);
 /* Define the inputs of a graph, and its initializers or these alone; name its outputs. */

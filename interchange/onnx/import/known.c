@@ -45,7 +45,7 @@ static const onnx_known *read_initializer(importer *in, const onnx_tensor *t) {
 bool onnx_is_parameter(const onnx_value *v) {
     weft_dtype dtype;
     const onnx_tensor *t = v->initializer;
-    if (!t || !onnx_dtype(t->type, &dtype) || v->known[0]) return false;
+    if (!t || t->is_constant || !onnx_dtype(t->type, &dtype) || v->known[0]) return false;
     return onnx_is_float(dtype) && onnx_tensor_bytes(t) > weft_dtype_bytes(dtype);
 }
 

@@ -144,6 +144,9 @@ static void training_graphs(import *in, const options *o) {
     weft_optimizer optimizer = optimizer_of(o);
     weft_graph *train = graph_of(in, "train", WEFT_TRAIN);
     weft_value *loss = trained(in, train);
+    weft_parameter_info one;
+    if (o->trainable && !weft_model_parameter(in->model, o->trainable, 0, &one))
+        tool_fail("--trainable=%.80s matches no parameter: graphtool info tells their names", o->trainable);
     weft_minimize(loss, o->trainable, &optimizer);
     weft_output(loss, "loss");
     weft_output(trained(in, graph_of(in, "val", WEFT_EVAL)), "loss");
