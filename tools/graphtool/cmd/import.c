@@ -213,7 +213,6 @@ const command command_import = {
     .details =
         "Graph predict is the file's. With --loss there are train and val, too, whose input label or target "
         "is what the loss compares with. The weights stand beside the model: m.safetensors beside m.bin.",
-    .example = "graphtool import resnet18.onnx -o m.bin --head logits:10 --loss cross_entropy --minimize "
-               "adamw:lr=1e-4",
+    .example = "graphtool import resnet18.onnx -o m.bin --head logits:10 --loss cross_entropy",
     .run = import_run,
 };
