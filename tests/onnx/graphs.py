@@ -79,6 +79,15 @@ GRAPHS = [
     (1, "(float[N,3] x) => (float[N,3] y) { b = Constant<value=float{2.0}>() t = Tanh<consumed_inputs=[0]>(x) y = Div<broadcast=1,consumed_inputs=[0,0]>(t, b) }", lambda x: np.tanh(x) / 2),
     (5, "(float[N,3] x) => (float[N,3] y) { a = Constant<value=float[3]{0.5,-0.5,2.0}>() y = PRelu<consumed_inputs=[0,0]>(x, a) }", lambda x: np.where(x > 0, x, x * np.float32([0.5, -0.5, 2]))),
     (6, "(float[N,3] x) => (bool[N,3] y) { b = Constant<value=float[3]{0.5,-0.5,2.0}>() y = Less<broadcast=1,axis=-1>(x, b) }", lambda x: x < np.float32([0.5, -0.5, 2])),
+    # What looks like attention, and is not what the kernel takes.
+    (11, "(float[N,2,4,8] q, float[N,2,8,4] k, float[N,2,4,8] v) => (float[N,2,4,8] y) { s=MatMul(q,k) p=Softmax(s) y=MatMul(p,v) }", lambda q, k, v: softmax(q @ k, 1) @ v),
+    (11, "(float[N,2,4,8] q, float[N,2,8,4] k, float[N,2,4,8] v) => (float[N,2,4,8] y) { s=MatMul(q,k) p=Softmax<axis=-1>(s) y=MatMul(p,v) }", lambda q, k, v: softmax(q @ k, 3) @ v),
+    (18, "(float[N,2,4,8] q, float[N,2,8,4] k, float[N,2,4,8] v) => (float[1,N,2,4,8] y) { c=Constant<value=float[1,1,1,1,1]{0.3}>() r=MatMul(q,k) s=Mul(r,c) p=Softmax(s) y=MatMul(p,v) }", None),
+    (18, "(float[N,4,8] q, float[N,8,4] k, float[N,4,8] v) => (float[1,N,4,8] y) { c=Constant<value=float[1,1,1,1]{0.3}>() r=MatMul(q,k) s=Mul(r,c) p=Softmax(s) y=MatMul(p,v) }", None),
+    (18, "(float[1,2,4,8] q, float[1,2,8,4] k, float[1,2,4,8] v, float[N,1,4,4] m) => (float[N,2,4,8] y) { r=MatMul(q,k) s=Add(r,m) p=Softmax(s) y=MatMul(p,v) }", None),
+    (18, "(float[N,1,4,8] q, float[N,1,8,4] k, float[N,1,4,8] v, float[N,3,4,4] m) => (float[N,3,4,8] y) { r=MatMul(q,k) s=Add(r,m) p=Softmax(s) y=MatMul(p,v) }", None),
+    (18, "(float[N,2,4,8] q, float[N,2,8,4] k, float[N,2,4,8] v, float[1,1,1,4,4] m) => (float[1,N,2,4,8] y) { r=MatMul(q,k) s=Add(r,m) p=Softmax(s) y=MatMul(p,v) }", None),
+    (18, "(float[N,4,8] x) => (float[1,N,4,8] y) { t=Constant<value_float=2.0>() e=Constant<value=float[1,1,1,1]{0.01}>() a=Constant<value_ints=[-1]>() p=Pow(x,t) m=ReduceMean(p,a) s=Add(m,e) r=Sqrt(s) i=Reciprocal(r) y=Mul(x,i) }", None),
 ]
 REFUSED = [
     (18, "(float[N,3] x) => (float[N,3] y) { s = Size(x) n = Cast<to=1>(s) y = Clip(x, , n) }", "depends on the batch"),

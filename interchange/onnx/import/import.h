@@ -225,6 +225,8 @@ bool onnx_head_build(importer *in);
 
 /* ---- nodes (nodes.c), and graphs within a graph (bodies.c) ---- */
 
+/* The version of a domain's operators that nodes of a frame are of; 0: the file does not name it. */
+int64_t onnx_opset_of(const onnx_frame *frame, const char *domain);
 /* Builds the nodes of a graph in the present frame. */
 bool onnx_nodes(importer *in, const onnx_graph *graph);
 

@@ -4,7 +4,7 @@
 
 /* ---- a node with a row ---- */
 
-static int64_t opset_of(const onnx_frame *frame, const char *domain) {
+int64_t onnx_opset_of(const onnx_frame *frame, const char *domain) {
     while (!frame->opsets && frame->outer) frame = frame->outer;
     for (int i = 0; i < frame->n_opsets; i++)
         if (!strcmp(frame->opsets[i].domain, domain)) return frame->opsets[i].version;
@@ -139,7 +139,7 @@ static bool rename_initializer(onnx_call *c) {
 static bool import_node(importer *in, const onnx_node *node) {
     if (node == in->head.product) return true;
     if (node == in->head.last) return onnx_head_build(in);
-    onnx_call c = {.in = in, .node = node, .opset = opset_of(in->frame, node->domain)};
+    onnx_call c = {.in = in, .node = node, .opset = onnx_opset_of(in->frame, node->domain)};
     const onnx_operator *op = onnx_operator_find(in, node->domain, node->op, c.opset);
     const onnx_function *f = op ? NULL : onnx_function_of(&in->onnx->file, node);
     if (!take_operands(in, &c)) return false;
