@@ -88,8 +88,15 @@ GRAPHS = [
     (18, "(float[N,1,4,8] q, float[N,1,8,4] k, float[N,1,4,8] v, float[N,3,4,4] m) => (float[N,3,4,8] y) { r=MatMul(q,k) s=Add(r,m) p=Softmax(s) y=MatMul(p,v) }", None),
     (18, "(float[N,2,4,8] q, float[N,2,8,4] k, float[N,2,4,8] v, float[1,1,1,4,4] m) => (float[1,N,2,4,8] y) { r=MatMul(q,k) s=Add(r,m) p=Softmax(s) y=MatMul(p,v) }", None),
     (18, "(float[N,4,8] x) => (float[1,N,4,8] y) { t=Constant<value_float=2.0>() e=Constant<value=float[1,1,1,1]{0.01}>() a=Constant<value_ints=[-1]>() p=Pow(x,t) m=ReduceMean(p,a) s=Add(m,e) r=Sqrt(s) i=Reciprocal(r) y=Mul(x,i) }", None),
+    # Functions of a file: by overload too, and before rows of their domain.
+    (18, "(float[N,3] x) => (float[N,3] y) { a=l.f(x) y=l.f:two(a) } <domain:\"l\", opset_import:[\"\":18]> f (x)=>(y) { y=Exp(x) } <domain:\"l\", overload:\"two\", opset_import:[\"\":18]> f (x)=>(y) { y=Neg(x) }", lambda x: -np.exp(x)),
+    (18, "(float[N,3] x) => (float[N,3] y) { y=weft.RMSNorm(x) } <domain:\"weft\", opset_import:[\"\":18]> RMSNorm (x)=>(y) { y=Neg(x) }", lambda x: -x),
+    (18, "(float[N,3] x) => (float[N,3] y) { y=ai.onnx.preview.FlexAttention(x) } <domain:\"ai.onnx.preview\", opset_import:[\"\":18]> FlexAttention (x)=>(y) { y=Neg(x) }", lambda x: -x),
+    (18, "(float[N,3] x) => (float[N,3] y) { y=Selu(x) } <domain:\"\", opset_import:[\"\":18]> Selu (x)=>(y) { y=Neg(x) }", lambda x: np.where(x > 0, x, np.float32(1.6732632) * np.expm1(x)) * np.float32(1.050701)),
 ]
 REFUSED = [
+    (18, "(float[N,3] x) => (float[N,3] y) { y=weft.RMSNorm(x) }", "there is no such operator in Weft's table (docs/onnx.md), of domain weft"),
+    (18, "(float[N,3] x) => (float[N,3] y) { y=l.f:three(x) } <domain:\"l\", opset_import:[\"\":18]> f (x)=>(y) { y=Exp(x) }", "there is no such operator"),
     (18, "(float[N,3] x) => (float[N,3] y) { s = Size(x) n = Cast<to=1>(s) y = Clip(x, , n) }", "depends on the batch"),
     (18, "(float[N,3] x) => (float[N,3] y) { s = Size(x) n = Cast<to=1>(s) y = Pow(x, n) }", "depends on the batch"),
     (18, "(float[N,3] x) => (float[N] y) { s = Size(x) a = Constant<value_int=0>() b = Constant<value_int=1>() r = Range(a, s, b) y = Cast<to=1>(r) }", "depends on the batch"),

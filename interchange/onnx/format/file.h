@@ -73,12 +73,14 @@ typedef struct onnx_attribute {
 
 typedef struct onnx_node {
     const char *name, *op;
-    const char *domain; /* "" for ONNX's own */
-    int index;          /* in its graph */
+    const char *domain;   /* "" for ONNX's own */
+    const char *overload; /* of a function that has several; "": the one without a name */
+    int index;            /* in its graph */
     int n_in, n_out;
     const char **in, **out; /* names of values; "": left out */
     int n_attributes;
     onnx_attribute *attributes;
+    bool is_fused; /* no node of the file: the importer put it in the place of several (import/fuse.c) */
 } onnx_node;
 
 /* An axis of an input or output as a file declares it. */
@@ -111,7 +113,7 @@ typedef struct onnx_opset {
 } onnx_opset;
 
 typedef struct onnx_function {
-    const char *domain, *name;
+    const char *domain, *name, *overload;
     onnx_graph body; /* inputs and outputs have names alone */
     int n_opsets;
     onnx_opset *opsets;

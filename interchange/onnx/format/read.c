@@ -175,6 +175,7 @@ enum {
     NODE_OP_TYPE = 4,
     NODE_ATTRIBUTE = 5,
     NODE_DOMAIN = 7,
+    NODE_OVERLOAD = 8,
 };
 
 static void add_text(onnx_file *file, const wire_field *f, const char ***texts, int *n) {
@@ -190,7 +191,7 @@ static const char *domain_of(onnx_file *file, const wire_field *f) {
 
 static void read_node(onnx_file *file, wire_range message, onnx_node *node, int index) {
     wire_field f;
-    *node = (onnx_node){.name = "", .op = "", .domain = "", .index = index};
+    *node = (onnx_node){.name = "", .op = "", .domain = "", .overload = "", .index = index};
     for (wire w = wire_of(&file->wire, message); wire_next(&w, &f);) {
         onnx_attribute *a = NULL;
         if (is(&f, NODE_INPUT, WIRE_BYTES)) add_text(file, &f, &node->in, &node->n_in);
@@ -198,6 +199,7 @@ static void read_node(onnx_file *file, wire_range message, onnx_node *node, int 
         if (is(&f, NODE_NAME, WIRE_BYTES)) node->name = text_of(file, &f);
         if (is(&f, NODE_OP_TYPE, WIRE_BYTES)) node->op = text_of(file, &f);
         if (is(&f, NODE_DOMAIN, WIRE_BYTES)) node->domain = domain_of(file, &f);
+        if (is(&f, NODE_OVERLOAD, WIRE_BYTES)) node->overload = text_of(file, &f);
         if (is(&f, NODE_ATTRIBUTE, WIRE_BYTES)) a = ONE_MORE(file, node->attributes, node->n_attributes);
         if (a) read_attribute(file, f.bytes, a);
     }
@@ -311,6 +313,7 @@ enum {
     FUNCTION_OPSET = 9,
     FUNCTION_DOMAIN = 10,
     FUNCTION_ATTRIBUTE_PROTO = 11,
+    FUNCTION_OVERLOAD = 13,
     OPSET_DOMAIN = 1, /* OperatorSetIdProto */
     OPSET_VERSION = 2,
 };
@@ -327,7 +330,7 @@ static void read_opset(onnx_file *file, wire_range message, onnx_opset *opset) {
 static void read_function(onnx_file *file, wire_range message, onnx_function *function) {
     wire_field f;
     onnx_graph *body = &function->body;
-    *function = (onnx_function){.domain = "", .name = ""};
+    *function = (onnx_function){.domain = "", .name = "", .overload = ""};
     for (wire w = wire_of(&file->wire, message); wire_next(&w, &f);) {
         onnx_node *node = NULL;
         onnx_port *port = NULL;
@@ -335,6 +338,7 @@ static void read_function(onnx_file *file, wire_range message, onnx_function *fu
         onnx_attribute *attribute = NULL;
         if (is(&f, FUNCTION_NAME, WIRE_BYTES)) function->name = text_of(file, &f);
         if (is(&f, FUNCTION_DOMAIN, WIRE_BYTES)) function->domain = domain_of(file, &f);
+        if (is(&f, FUNCTION_OVERLOAD, WIRE_BYTES)) function->overload = text_of(file, &f);
         if (is(&f, FUNCTION_INPUT, WIRE_BYTES)) port = ONE_MORE(file, body->inputs, body->n_inputs);
         if (is(&f, FUNCTION_OUTPUT, WIRE_BYTES)) port = ONE_MORE(file, body->outputs, body->n_outputs);
         if (is(&f, FUNCTION_NODE, WIRE_BYTES)) node = ONE_MORE(file, body->nodes, body->n_nodes);

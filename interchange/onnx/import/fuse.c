@@ -138,6 +138,8 @@ static void replace(match *m, const onnx_node *last, const char *op, int n_in, c
     onnx_node made = {.name = n->name,
                       .op = op,
                       .domain = "weft",
+                      .overload = "",
+                      .is_fused = true,
                       .index = n->index,
                       .n_in = n_in,
                       .in = operands,

@@ -233,7 +233,7 @@ bool onnx_nodes(importer *in, const onnx_graph *graph);
 enum { ONNX_DEEPEST = 32 };
 /* How many bodies of functions and nodes a file may build: a loop has one for each step. */
 enum { ONNX_BODIES = 1 << 15 };
-/* The file's function of a node's name; NULL: there is none. */
+/* The file's function of a node's domain, name and overload; NULL: there is none. */
 const onnx_function *onnx_function_of(const onnx_file *file, const onnx_node *node);
 /* Builds the body of a function in the place of its call. */
 bool onnx_inline(onnx_call *c, const onnx_function *f);

@@ -140,12 +140,13 @@ static bool import_node(importer *in, const onnx_node *node) {
     if (node == in->head.product) return true;
     if (node == in->head.last) return onnx_head_build(in);
     onnx_call c = {.in = in, .node = node, .opset = onnx_opset_of(in->frame, node->domain)};
-    const onnx_operator *op = onnx_operator_find(in, node->domain, node->op, c.opset);
-    const onnx_function *f = op ? NULL : onnx_function_of(&in->onnx->file, node);
+    const onnx_function *f = node->is_fused ? NULL : onnx_function_of(&in->onnx->file, node);
+    const onnx_operator *op = onnx_operator_find(in, node, c.opset);
+    if (op && f && !*node->domain && !*node->overload) f = NULL; /* ONNX's own are what ONNX says */
     if (!take_operands(in, &c)) return false;
     if (is_renaming(&c)) return rename_initializer(&c);
-    if (op) return import_by(&c, op);
     if (f) return onnx_inline(&c, f);
+    if (op) return import_by(&c, op);
     return onnx_refuse(&c, "there is no such operator in Weft's table (docs/onnx.md)%s%s",
                        *node->domain ? ", of domain " : "", node->domain);
 }

@@ -3,11 +3,16 @@
 
 #include "interchange/onnx/import/types.h"
 
-const onnx_operator *onnx_operator_find(const importer *in, const char *domain, const char *name,
-                                        int64_t opset) {
+/* Rows of the domain "weft" are of what fuse.c makes, and of no node of a file. */
+static bool is_of(const onnx_operator *o, const onnx_node *node) {
+    return !strcmp(o->name, node->op) && !strcmp(o->domain, node->domain) &&
+           !strcmp(o->domain, "weft") == node->is_fused;
+}
+
+const onnx_operator *onnx_operator_find(const importer *in, const onnx_node *node, int64_t opset) {
     const onnx_operator *found = NULL;
     for (const onnx_operator *o = in->operators; o->name; o++) {
-        if (strcmp(o->name, name) || strcmp(o->domain, domain) || o->since > opset) continue;
+        if (!is_of(o, node) || o->since > opset) continue;
         if (!found || o->since > found->since) found = o;
     }
     return found;
