@@ -28,8 +28,31 @@ weft_value *weft_onnx_value(const weft_onnx *onnx, const char *name) {
 
 /* ---- a graph ---- */
 
+/* Operators of later opsets may mean something else under the same name. */
+enum { NEWEST_OPSET = 28 };
+
+static bool are_opsets_known(importer *in, int n, const onnx_opset *opsets) {
+    for (int i = 0; i < n; i++)
+        if (!*opsets[i].domain && opsets[i].version > NEWEST_OPSET)
+            return kit_fail(in->error, WEFT_UNSUPPORTED,
+                            "%.300s: it is of opset %jd; %d is the newest that is known here: export it with "
+                            "an older one",
+                            in->onnx->file.wire.path, opsets[i].version, NEWEST_OPSET),
+                   false;
+    return true;
+}
+
+static bool is_file_known(importer *in) {
+    const onnx_file *file = &in->onnx->file;
+    bool good = are_opsets_known(in, file->n_opsets, file->opsets);
+    for (int i = 0; i < file->n_functions && good; i++)
+        good = are_opsets_known(in, file->functions[i].n_opsets, file->functions[i].opsets);
+    return good;
+}
+
 static bool import_graph(importer *in) {
     onnx_graph *g = &in->onnx->file.graph;
+    if (!is_file_known(in)) return false;
     if (!in->onnx->is_fused) onnx_fuse(in, g);
     in->onnx->is_fused = true;
     return onnx_head_find(in) && onnx_inputs(in, g) && onnx_nodes(in, g) && onnx_outputs(in, g);
@@ -55,6 +78,7 @@ weft_graph *weft_onnx_graph(weft_onnx *onnx, weft_model *model, const char *name
                    .arena = &onnx->arena,
                    .options = options,
                    .operators = onnx_operators,
+                   .model = {model, shadow},
                    .frame = frame,
                    .error = error,
                    .scope = ""};

@@ -21,6 +21,7 @@ from onnx.reference import ReferenceEvaluator
 import weft
 
 IMPORTED, BATCH = 2, 5
+NEXT = onnx.defs.onnx_opset_version() + 1  # an opset that no one knows yet
 
 
 def softmax(x, axis):
@@ -97,6 +98,9 @@ GRAPHS = [
 REFUSED = [
     (18, "(float[N,3] x) => (float[N,3] y) { y=weft.RMSNorm(x) }", "there is no such operator in Weft's table (docs/onnx.md), of domain weft"),
     (18, "(float[N,3] x) => (float[N,3] y) { y=l.f:three(x) } <domain:\"l\", opset_import:[\"\":18]> f (x)=>(y) { y=Exp(x) }", "there is no such operator"),
+    (NEXT, "(float[N,3] x) => (float[N,3] y) { y=Relu(x) }", f"it is of opset {NEXT}; {NEXT - 1} is the newest that is known"),
+    (18, "(float[N,3] x) => (float[N,3] y) { y=l.f(x) } <domain:\"l\", opset_import:[\"\":%d]> f (x)=>(y) { y=Exp(x) }" % NEXT, f"it is of opset {NEXT}"),
+    (18, "(float[N,3] x) => (float[N,3] y) { y=Add(x) }", "an operand that it needs is left out"),
     (18, "(float[N,3] x) => (float[N,3] y) { s = Size(x) n = Cast<to=1>(s) y = Clip(x, , n) }", "depends on the batch"),
     (18, "(float[N,3] x) => (float[N,3] y) { s = Size(x) n = Cast<to=1>(s) y = Pow(x, n) }", "depends on the batch"),
     (18, "(float[N,3] x) => (float[N] y) { s = Size(x) a = Constant<value_int=0>() b = Constant<value_int=1>() r = Range(a, s, b) y = Cast<to=1>(r) }", "depends on the batch"),

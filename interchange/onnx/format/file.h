@@ -59,7 +59,7 @@ typedef enum onnx_attribute_type {
 typedef struct onnx_attribute {
     const char *name;
     const char *reference; /* within a function: the attribute of the call that it is; NULL: it is a value */
-    int type;
+    int type;              /* where the file leaves it out: of the field that it has; 0: of any type */
     float real;
     int64_t integer;
     const char *text;

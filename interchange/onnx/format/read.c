@@ -147,11 +147,20 @@ static void read_attribute_texts(onnx_file *file, const wire_field *f, onnx_attr
     if (text) *text = text_of(file, f);
 }
 
+/* The type whose field it is; 0: of another field. Old exporters leave the type out. */
+static int type_of_field(uint32_t number) {
+    return number >= ATTRIBUTE_F && number <= ATTRIBUTE_STRINGS
+               ? (int)(number - ATTRIBUTE_F) + ONNX_ATTRIBUTE_FLOAT
+               : 0;
+}
+
 static void read_attribute(onnx_file *file, wire_range message, onnx_attribute *a) {
+    int type = 0;
     wire_field f;
     *a = (onnx_attribute){.name = "", .text = ""};
     for (wire w = wire_of(&file->wire, message); wire_next(&w, &f);) {
         uint32_t bits = (uint32_t)f.value;
+        if (type_of_field(f.number)) type = type_of_field(f.number);
         if (is(&f, ATTRIBUTE_NAME, WIRE_BYTES)) a->name = text_of(file, &f);
         if (is(&f, ATTRIBUTE_F, WIRE_FIXED32)) memcpy(&a->real, &bits, sizeof bits);
         if (is(&f, ATTRIBUTE_I, WIRE_VARINT)) a->integer = (int64_t)f.value;
@@ -164,6 +173,7 @@ static void read_attribute(onnx_file *file, wire_range message, onnx_attribute *
         if (is(&f, ATTRIBUTE_TYPE, WIRE_VARINT)) a->type = (int)(f.value & INT32_MAX);
         if (is(&f, ATTRIBUTE_REF_ATTR_NAME, WIRE_BYTES)) a->reference = text_of(file, &f);
     }
+    if (!a->type) a->type = type;
 }
 
 /* ---- NodeProto ---- */

@@ -76,6 +76,7 @@ typedef struct importer {
     kit_arena *arena;
     const weft_onnx_options *options;
     const struct onnx_operator *operators; /* the table; the last row has no name */
+    weft_model *model[SIDES];
     weft_graph *graph[SIDES];
     int64_t batch[SIDES];
     onnx_frame *frame; /* the present one */

@@ -49,10 +49,19 @@ static bool is_understood(onnx_call *c, const onnx_operator *op) {
     return true;
 }
 
+/* Whether the row has asked for an operand that is left out. */
+static bool lacks_operand(const onnx_call *c) {
+    for (int i = 0; i < 64; i++)
+        if (c->asked_operands >> i & 1 && !onnx_has(c, i)) return true;
+    return false;
+}
+
 static bool are_made(onnx_call *c, onnx_value **results) {
-    for (int i = 0; i < c->node->n_out; i++)
-        if (results[i] && !results[i]->value[0] && !results[i]->known[0])
-            return onnx_refuse(c, "its result %d, '%.80s', is not made", i, c->node->out[i]);
+    for (int i = 0; i < c->node->n_out; i++) {
+        if (!results[i] || results[i]->value[0] || results[i]->known[0]) continue;
+        if (!i && lacks_operand(c)) return onnx_refuse(c, "an operand that it needs is left out");
+        return onnx_refuse(c, "its result %d, '%.80s', is not made", i, c->node->out[i]);
+    }
     return true;
 }
 

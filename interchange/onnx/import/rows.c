@@ -20,6 +20,8 @@ const onnx_operator *onnx_operator_find(const importer *in, const onnx_node *nod
 
 /* A builder of Weft, which takes integers of few types (types.h). What compares makes bool of them. */
 static weft_value *build_plain(onnx_call *c, const onnx_operator *op) {
+    if (!onnx_has(c, 0) || (op->binary && !onnx_has(c, 1)))
+        return onnx_refuse(c, "an operand that it needs is left out");
     weft_value *a = onnx_in(c, 0), *b = op->binary ? onnx_in(c, 1) : NULL;
     weft_value *wide = onnx_wide(a);
     weft_value *y = op->unary ? op->unary(wide) : op->binary(wide, onnx_wide(b));
