@@ -3,7 +3,7 @@
 
     graphs.py [--only REGEX]
 
-Each graph is imported with batch 2, run with batch 5, and compared with the reference of the onnx package, or with numbers of NumPy where
+Each graph is imported with batch 1 and 2, run with batch 5, and compared with the reference of the onnx package, or with numbers of NumPy where
 that reference has the later opset's meaning only. A graph of REFUSED must be refused with the words beside it.
 """
 import argparse
@@ -20,7 +20,7 @@ import onnx.parser
 from onnx.reference import ReferenceEvaluator
 import weft
 
-IMPORTED, BATCH = 2, 5
+IMPORTED, BATCH = (1, 2), 5
 NEXT = onnx.defs.onnx_opset_version() + 1  # an opset that no one knows yet
 
 
@@ -124,21 +124,21 @@ def fed(model):
     return made
 
 
-def found(path, feeds):
-    model = weft.Model("graph", batch=IMPORTED)
+def found(path, imported, feeds):
+    model = weft.Model("graph", batch=imported)
     with weft.Onnx(str(path)) as file:
         file.graph(model, "g")
     with model.compile(threads=1, batch=BATCH).store().session() as session:
         return np.asarray(session.run("g", **feeds)["y"])
 
 
-def judge(path, opset, text, expected):
+def judge(path, imported, opset, text, expected):
     """What is wrong; "" where nothing is."""
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> g {text}')
     feeds = fed(model)
     path.write_bytes(model.SerializeToString())
     try:
-        made = found(path, feeds)
+        made = found(path, imported, feeds)
     except weft.Error as why:
         return "" if isinstance(expected, str) and expected in str(why) else str(why)
     if isinstance(expected, str):
@@ -158,7 +158,8 @@ def main():
         for opset, text, expected in GRAPHS + REFUSED:
             if not re.search(o.only, text):
                 continue
-            why = judge(Path(folder) / "graph.onnx", opset, text, expected)
+            judged = [judge(Path(folder) / "graph.onnx", imported, opset, text, expected) for imported in IMPORTED]
+            why = "; ".join(f"imported with batch {b}: {w}" for b, w in zip(IMPORTED, judged) if w)
             n, wrong = n + 1, wrong + bool(why)
             if why:
                 print(f"opset {opset}: {text}: {why}", flush=True)
