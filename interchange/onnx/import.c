@@ -28,8 +28,31 @@ weft_value *weft_onnx_value(const weft_onnx *onnx, const char *name) {
 
 /* ---- a graph ---- */
 
+/* Operators of later opsets may mean something else under the same name. */
+enum { NEWEST_OPSET = 28 };
+
+static bool are_opsets_known(importer *in, int n, const onnx_opset *opsets) {
+    for (int i = 0; i < n; i++)
+        if (!*opsets[i].domain && opsets[i].version > NEWEST_OPSET)
+            return kit_fail(in->error, WEFT_UNSUPPORTED,
+                            "%.300s: it is of opset %jd; %d is the newest that is known here: export it with "
+                            "an older one",
+                            in->onnx->file.wire.path, opsets[i].version, NEWEST_OPSET),
+                   false;
+    return true;
+}
+
+static bool is_file_known(importer *in) {
+    const onnx_file *file = &in->onnx->file;
+    bool good = are_opsets_known(in, file->n_opsets, file->opsets);
+    for (int i = 0; i < file->n_functions && good; i++)
+        good = are_opsets_known(in, file->functions[i].n_opsets, file->functions[i].opsets);
+    return good;
+}
+
 static bool import_graph(importer *in) {
     onnx_graph *g = &in->onnx->file.graph;
+    if (!is_file_known(in)) return false;
     if (!in->onnx->is_fused) onnx_find_parameters(in, g);
     if (!in->onnx->is_fused) onnx_fuse(in, g);
     in->onnx->is_fused = true;
@@ -55,6 +78,8 @@ static weft_graph *build(importer *in, weft_model *model, const char *name, weft
     else {
         *in->frame = (onnx_frame){.n_opsets = onnx->file.n_opsets, .opsets = onnx->file.opsets};
         weft_model_set_batch(shadow, others[weft_model_batch(model) == others[0]]);
+        in->model[0] = model;
+        in->model[1] = shadow;
         in->graph[0] = weft_graph_new(model, name, mode);
         in->graph[1] = weft_graph_new(shadow, name, mode);
         if (!onnx_failed(in, 0, NULL)) import_graph(in);

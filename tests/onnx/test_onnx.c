@@ -339,6 +339,14 @@ TEST(each_wrong_graph_has_its_message) {
     put_message(&graph, 1, &node);
     check_graph_refused(&graph, "node 0 '' (Shape): an operand that it needs is left out");
 
+    static const char *const lacking[] = {"Relu", "LeakyRelu", "Transpose", "Flatten"};
+    for (int i = 0; i < 4; i++) {
+        graph = (message){0};
+        node = node_of(lacking[i], "", "y");
+        put_message(&graph, 1, &node);
+        check_graph_refused(&graph, "opset 20): an operand that it needs is left out");
+    }
+
     graph = (message){0};
     put_text(&output, 1, "y");
     put_message(&graph, 12, &output);
@@ -347,6 +355,123 @@ TEST(each_wrong_graph_has_its_message) {
     graph = (message){0};
     put_message(&graph, 11, &output); /* an input without a type */
     check_graph_refused(&graph, "input 'y' is not a tensor");
+}
+
+/* Field 20 of an attribute, whose key has two bytes. */
+static void put_type(message *m, int type) {
+    put_byte(m, 0xa0);
+    put_byte(m, 1);
+    put_byte(m, type);
+}
+
+/* The pairs x W, by a Gemm with an attribute that is `real` or else `integer`; type 0: the file leaves the
+ * type out. */
+static message file_of_product(const char *attribute, int integer, const float *real, int type) {
+    message graph = {0}, weight = {0}, gemm = node_of("Gemm", "x", "y"), number = {0},
+            input = input_of_pairs(), output = {0};
+    static const float ones[] = {1, 1, 1, 1};
+    put_number(&weight, 1, 2);
+    put_number(&weight, 1, 2);
+    put_number(&weight, 2, 1);
+    put_text(&weight, 8, "w");
+    put_bytes(&weight, 9, ones, sizeof ones);
+    put_text(&gemm, 1, "w");
+    put_text(&number, 1, attribute);
+    if (real) {
+        put_byte(&number, 2 << 3 | 5);
+        for (size_t i = 0; i < sizeof *real; i++) put_byte(&number, ((const unsigned char *)real)[i]);
+    } else
+        put_number(&number, 3, integer);
+    if (type) put_type(&number, type);
+    put_message(&gemm, 5, &number);
+    put_text(&output, 1, "y");
+    put_message(&graph, 1, &gemm);
+    put_message(&graph, 5, &weight);
+    put_message(&graph, 11, &input);
+    put_message(&graph, 12, &output);
+    return file_of(&graph);
+}
+
+/* What importing a file says, as graph `name` of a model; "": it is imported. */
+static weft_error import_of(const message *bytes, const weft_onnx_options *options, const char *name) {
+    weft_error error = {0};
+    faults f;
+    faults_init(&f);
+    fake_put(&f, "x.onnx", bytes->bytes, bytes->n);
+    weft_onnx *file = weft_onnx_open("x.onnx", &f.env, &error);
+    weft_model *m = weft_model_new_in("m", &f.env);
+    weft_graph_new(m, "taken", WEFT_EVAL);
+    CHECK(!file || !weft_onnx_graph(file, m, name, WEFT_EVAL, options, &error) == !!error.status);
+    weft_model_free(m);
+    weft_onnx_close(file);
+    CHECK(f.live == 0);
+    faults_end(&f);
+    return error;
+}
+
+TEST(a_head_takes_the_place_of_a_plain_product_alone) {
+    static const float one = 1, half = 0.5f;
+    static const weft_onnx_options five = {.head = "y", .head_length = 5};
+    static const struct {
+        const char *attribute;
+        int integer;
+        const float *real;
+        const char *says;
+    } rows[] = {
+        {"transB", 1, NULL, ""},      {"transA", 0, NULL, ""},
+        {"alpha", 0, &one, ""},       {"transA", 1, NULL, "transA, alpha or beta is not the default"},
+        {"alpha", 0, &half, "alpha"}, {"beta", 0, &half, "transA, alpha or beta is not the default"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        message file = file_of_product(rows[i].attribute, rows[i].integer, rows[i].real, 0);
+        weft_error error = import_of(&file, &five, "g");
+        CHECK_SAYS(*rows[i].says ? error.status == WEFT_UNSUPPORTED : !error.status, "row %zu: %s", i,
+                   error.text);
+        CHECK_HOLDS(error.text, rows[i].says);
+    }
+}
+
+TEST(an_attribute_without_a_type_has_that_of_its_field) {
+    static const float half = 0.5f;
+    message file = file_of_product("alpha", 0, &half, 0);
+    CHECK_TEXT(import_of(&file, NULL, "g").text, "");
+    file = file_of_product("alpha", 0, &half, 1);
+    CHECK_TEXT(import_of(&file, NULL, "g").text, "");
+    file = file_of_product("alpha", 1, NULL, 0); /* an integer */
+    CHECK_HOLDS(import_of(&file, NULL, "g").text, "'alpha' has another type than the operator's");
+    file = file_of_product("alpha", 0, &half, 2);
+    CHECK_HOLDS(import_of(&file, NULL, "g").text, "'alpha' has another type than the operator's");
+}
+
+TEST(a_wrong_name_of_a_graph_is_the_error_of_the_model) {
+    message file = file_of_product("transB", 1, NULL, 0);
+    CHECK_HOLDS(import_of(&file, NULL, "taken").text, "taken");
+    CHECK_HOLDS(import_of(&file, NULL, "a/b").text, "a/b");
+    CHECK_TEXT(import_of(&file, NULL, "g").text, "");
+}
+
+TEST(a_constant_has_the_axes_of_its_input) {
+    static const float pairs[6] = {0};
+    static const struct {
+        weft_onnx_constant given;
+        weft_status status;
+        const char *says;
+    } rows[] = {
+        {{"x", WEFT_F32, 2, {3, 2}, pairs}, WEFT_OK, ""},
+        {{"x", WEFT_F32, 2, {2, 3}, pairs}, WEFT_SHAPE, "axis 1 of the constant 'x' has length 3"},
+        {{"x", WEFT_F32, 1, {2}, pairs}, WEFT_SHAPE, "the constant 'x' has 1 axes; the input has 2"},
+        {{"x", WEFT_F32, 2, {-3, 2}, pairs}, WEFT_ARGUMENT, "the constant 'x' has 2 axes"},
+        {{"x", WEFT_F32, WEFT_MAX_NDIM + 1, {2}, pairs}, WEFT_ARGUMENT, "the constant 'x' has "},
+        {{"x", WEFT_F32, -1, {2}, pairs}, WEFT_ARGUMENT, "the constant 'x' has -1 axes"},
+        {{"x", WEFT_F32, 2, {3, 2}, pairs, {1}}, WEFT_ARGUMENT, "weft_onnx_constant"},
+    };
+    message file = file_of_product("transB", 1, NULL, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_error error =
+            import_of(&file, &(weft_onnx_options){.n_constants = 1, .constants = &rows[i].given}, "g");
+        CHECK_SAYS(error.status == rows[i].status, "row %zu: %s", i, error.text);
+        CHECK_HOLDS(error.text, rows[i].says);
+    }
 }
 
 TEST(weights_outside_of_the_folder_are_refused) {
@@ -394,9 +519,12 @@ TEST(each_failure_of_memory_and_files_is_one_error) {
     faults_end(&f);
 }
 
-SUITE("onnx", {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
-               T(graphs_of_a_file_share_parameters_and_train), T(a_head_takes_the_place_of_the_last_layer),
-               T(a_constant_is_no_input), T(equal_running_statistics_are_states_of_their_own),
-               T(each_wrong_option_has_its_message), T(each_broken_rule_of_the_format_has_its_message),
-               T(each_wrong_graph_has_its_message), T(weights_outside_of_the_folder_are_refused),
-               T(each_failure_of_memory_and_files_is_one_error)})
+SUITE("onnx",
+      {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
+       T(graphs_of_a_file_share_parameters_and_train), T(a_head_takes_the_place_of_the_last_layer),
+       T(a_constant_is_no_input), T(equal_running_statistics_are_states_of_their_own),
+       T(each_wrong_option_has_its_message), T(each_broken_rule_of_the_format_has_its_message),
+       T(each_wrong_graph_has_its_message), T(a_head_takes_the_place_of_a_plain_product_alone),
+       T(an_attribute_without_a_type_has_that_of_its_field),
+       T(a_wrong_name_of_a_graph_is_the_error_of_the_model), T(a_constant_has_the_axes_of_its_input),
+       T(weights_outside_of_the_folder_are_refused), T(each_failure_of_memory_and_files_is_one_error)})

@@ -60,7 +60,7 @@ typedef enum onnx_attribute_type {
 typedef struct onnx_attribute {
     const char *name;
     const char *reference; /* within a function: the attribute of the call that it is; NULL: it is a value */
-    int type;
+    int type;              /* where the file leaves it out: of the field that it has; 0: of any type */
     float real;
     int64_t integer;
     const char *text;
@@ -74,12 +74,14 @@ typedef struct onnx_attribute {
 
 typedef struct onnx_node {
     const char *name, *op;
-    const char *domain; /* "" for ONNX's own */
-    int index;          /* in its graph */
+    const char *domain;   /* "" for ONNX's own */
+    const char *overload; /* of a function that has several; "": the one without a name */
+    int index;            /* in its graph */
     int n_in, n_out;
     const char **in, **out; /* names of values; "": left out */
     int n_attributes;
     onnx_attribute *attributes;
+    bool is_fused; /* no node of the file: the importer put it in the place of several (import/fuse.c) */
 } onnx_node;
 
 /* An axis of an input or output as a file declares it. */
@@ -112,7 +114,7 @@ typedef struct onnx_opset {
 } onnx_opset;
 
 typedef struct onnx_function {
-    const char *domain, *name;
+    const char *domain, *name, *overload;
     onnx_graph body; /* inputs and outputs have names alone */
     int n_opsets;
     onnx_opset *opsets;

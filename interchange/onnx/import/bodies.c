@@ -7,7 +7,9 @@
 const onnx_function *onnx_function_of(const onnx_file *file, const onnx_node *node) {
     for (int i = 0; i < file->n_functions; i++) {
         const onnx_function *f = &file->functions[i];
-        if (!strcmp(f->name, node->op) && !strcmp(f->domain, node->domain)) return f;
+        if (!strcmp(f->name, node->op) && !strcmp(f->domain, node->domain) &&
+            !strcmp(f->overload, node->overload))
+            return f;
     }
     return NULL;
 }

@@ -77,11 +77,11 @@ static const onnx_tensor *constant_named(fuser *f, const char *name) {
     return n && n->n_attributes == 1 ? n->attributes[0].tensor : NULL;
 }
 
-/* One number of f32 that the file has. */
+/* One number of f32 that the file has. With more axes it would give what it is joined with more, too. */
 static bool is_number(fuser *f, const char *name, float *number) {
     const onnx_tensor *t = constant_named(f, name);
     weft_error ignored = {0};
-    return t && t->type == ONNX_FLOAT && onnx_tensor_bytes(t) == sizeof *number &&
+    return t && t->type == ONNX_FLOAT && t->ndim <= 1 && onnx_tensor_bytes(t) == sizeof *number &&
            !onnx_tensor_read(&f->in->onnx->file, t, 0, number, sizeof *number, &ignored);
 }
 
@@ -138,6 +138,8 @@ static void replace(match *m, const onnx_node *last, const char *op, int n_in, c
     onnx_node made = {.name = n->name,
                       .op = op,
                       .domain = "weft",
+                      .overload = "",
+                      .is_fused = true,
                       .index = n->index,
                       .n_in = n_in,
                       .in = operands,
@@ -179,13 +181,20 @@ static const onnx_node *guarded_softmax(match *m, const char *name) {
     return part(m, s);
 }
 
+/* Whether it is along the last axis alone. Before opset 13 the axis is 1 where none is given, and the axes
+ * from it on are one. */
+static bool is_of_last(fuser *f, const onnx_node *softmax) {
+    int64_t otherwise = onnx_opset_of(f->in->frame, "") < 13 ? 1 : -1;
+    return integer_attribute(softmax, "axis", otherwise) == -1;
+}
+
 static bool match_attention(fuser *f, const onnx_node *last) {
     match m = {.f = f};
     const char *in[5] = {"", "", "", "", ""};
     int n_masks = 0;
     double scale = 1;
     const onnx_node *softmax = guarded_softmax(&m, last->in[0]);
-    if (!softmax || integer_attribute(softmax, "axis", -1) != -1) return false;
+    if (!softmax || !is_of_last(f, softmax)) return false;
     const char *scores = softmax->in[0];
     for (const onnx_node *add; n_masks < 2 && (add = made_only_by(f, scores, "Add")); part(&m, add)) {
         /* the scores are what a product makes, maybe after a factor or a second mask; the other operand

@@ -76,6 +76,7 @@ typedef struct importer {
     kit_arena *arena;
     const weft_onnx_options *options;
     const struct onnx_operator *operators; /* the table; the last row has no name */
+    weft_model *model[SIDES];
     weft_graph *graph[SIDES];
     int64_t batch[SIDES];
     onnx_frame *frame; /* the present one */
@@ -229,13 +230,15 @@ bool onnx_head_build(importer *in);
 
 /* ---- nodes (nodes.c), and graphs within a graph (bodies.c) ---- */
 
+/* The version of a domain's operators that nodes of a frame are of; 0: the file does not name it. */
+int64_t onnx_opset_of(const onnx_frame *frame, const char *domain);
 /* Builds the nodes of a graph in the present frame. */
 bool onnx_nodes(importer *in, const onnx_graph *graph);
 
 enum { ONNX_DEEPEST = 32 };
 /* How many bodies of functions and nodes a file may build: a loop has one for each step. */
 enum { ONNX_BODIES = 1 << 15 };
-/* The file's function of a node's name; NULL: there is none. */
+/* The file's function of a node's domain, name and overload; NULL: there is none. */
 const onnx_function *onnx_function_of(const onnx_file *file, const onnx_node *node);
 /* Builds the body of a function in the place of its call. */
 bool onnx_inline(onnx_call *c, const onnx_function *f);
