@@ -95,6 +95,8 @@ CASES = [
     ("one_hot", {"x": ids(5, B, 3)}, lambda g, x: weft.one_hot(x, 5, "f32")),
     layer("tril", (B, 5, 5), lambda x: weft.tril(x)), layer("topk", SHARED, lambda x: weft.topk(x, 2, -1)), layer("sort", SHARED, lambda x: weft.sort(x, 1)),
     layer("sort down", SHARED, lambda x: weft.sort(x, 0, descending=True)),
+    layer("argsort", SHARED, lambda x: weft.argsort(x, 1)), layer("topk values", SHARED, lambda x: weft.topk(x, 2, -1)[0]),
+    layer("topk places", SHARED, lambda x: weft.topk(x, 2, -1)[1]),
     ("gather", {"x": floats(*SHARED), "i": ids(4, B, 3, 6)}, lambda g, x, i: weft.gather(x, 1, i)),
     ("take_along", {"x": floats(*SHARED), "i": ids(4, 1, 3, 6)}, lambda g, x, i: weft.take_along_axis(x, i, 1)) if hasattr(weft, "take_along_axis") else None,
     ("index_select", {"x": floats(*SHARED), "i": ids(4, 3)}, lambda g, x, i: weft.index_select(x, 1, i)),
