@@ -81,6 +81,9 @@ GRAPHS = [
     (6, "(float[N,3] x) => (bool[N,3] y) { b = Constant<value=float[3]{0.5,-0.5,2.0}>() y = Less<broadcast=1,axis=-1>(x, b) }", lambda x: x < np.float32([0.5, -0.5, 2])),
 ]
 REFUSED = [
+    (18, "(float[N] x) => (float[N] y) { n = Constant<value_int=30000>() t = Constant<value_int=1>() c = Cast<to=9>(t) y = Loop<body = b "
+         "(int64 i, bool go, float[N] v) => (bool more, float[N] w) { more = Identity(go) p = Identity(i) q = Identity(i) r = Identity(i) w = Identity(v) }>(n, c, x) }",
+     "more than 100000 nodes of known operands are computed while importing"),
     (18, "(float[N,3] x) => (float[N,3] y) { s = Size(x) n = Cast<to=1>(s) y = Clip(x, , n) }", "depends on the batch"),
     (18, "(float[N,3] x) => (float[N,3] y) { s = Size(x) n = Cast<to=1>(s) y = Pow(x, n) }", "depends on the batch"),
     (18, "(float[N,3] x) => (float[N] y) { s = Size(x) a = Constant<value_int=0>() b = Constant<value_int=1>() r = Range(a, s, b) y = Cast<to=1>(r) }", "depends on the batch"),

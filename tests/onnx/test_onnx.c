@@ -349,6 +349,20 @@ TEST(each_wrong_graph_has_its_message) {
     check_graph_refused(&graph, "input 'y' is not a tensor");
 }
 
+/* A file may say of a constant that it is larger than memory. */
+TEST(known_values_have_a_limit) {
+    message graph = {0}, node = node_of("Constant", "", "y"), attribute = {0}, output = {0};
+    message huge = {8, {8, 128, 128, 128, 128, 4, 16, 7}}; /* i64[2^30] */
+    put_text(&attribute, 1, "value");
+    put_message(&attribute, 5, &huge);
+    put_message(&node, 5, &attribute);
+    put_message(&graph, 1, &node);
+    put_text(&output, 1, "y");
+    put_message(&graph, 12, &output);
+    check_graph_refused(&graph, "node 0 '' (Constant): the values that are known while importing have more "
+                                "than 2 GiB");
+}
+
 TEST(weights_outside_of_the_folder_are_refused) {
     static const char *const outside[] = {"/etc/passwd", "../w", "a/../../w", "..", "", "a\\..\\w"};
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
@@ -394,9 +408,10 @@ TEST(each_failure_of_memory_and_files_is_one_error) {
     faults_end(&f);
 }
 
-SUITE("onnx", {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
-               T(graphs_of_a_file_share_parameters_and_train), T(a_head_takes_the_place_of_the_last_layer),
-               T(a_constant_is_no_input), T(equal_running_statistics_are_states_of_their_own),
-               T(each_wrong_option_has_its_message), T(each_broken_rule_of_the_format_has_its_message),
-               T(each_wrong_graph_has_its_message), T(weights_outside_of_the_folder_are_refused),
-               T(each_failure_of_memory_and_files_is_one_error)})
+SUITE("onnx",
+      {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
+       T(graphs_of_a_file_share_parameters_and_train), T(a_head_takes_the_place_of_the_last_layer),
+       T(a_constant_is_no_input), T(equal_running_statistics_are_states_of_their_own),
+       T(each_wrong_option_has_its_message), T(each_broken_rule_of_the_format_has_its_message),
+       T(each_wrong_graph_has_its_message), T(known_values_have_a_limit),
+       T(weights_outside_of_the_folder_are_refused), T(each_failure_of_memory_and_files_is_one_error)})

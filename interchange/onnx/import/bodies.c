@@ -46,6 +46,7 @@ bool onnx_inline(onnx_call *c, const onnx_function *f) {
     bool is_built = onnx_nodes(in, &f->body);
     in->depth--;
     in->frame = outside;
+    in->node = c->node;
     for (int i = 0; is_built && i < c->node->n_out; i++) {
         onnx_value *v = i < f->body.n_outputs ? onnx_find(frame, f->body.outputs[i].name) : NULL;
         if (!*c->node->out[i]) continue;
@@ -59,10 +60,9 @@ bool onnx_inline(onnx_call *c, const onnx_function *f) {
 
 const onnx_graph *onnx_body_of(onnx_call *c, const char *attribute) {
     const onnx_attribute *a = onnx_attribute_of(c, attribute);
-    onnx_graph *body = kit_take(c->in->arena, 1, sizeof *body);
-    if (!body) return kit_no_memory(c->in->error, c->node->op), NULL;
-    if (!a) return onnx_refuse(c, "it has no %s", attribute), NULL;
-    return onnx_graph_read(&c->in->onnx->file, a->graph, body, c->in->error) ? NULL : body;
+    if (!a || !a->body) return onnx_refuse(c, "it has no %s", attribute), NULL;
+    if (!a->body->name && onnx_graph_read(&c->in->onnx->file, a->graph, a->body, c->in->error)) return NULL;
+    return a->body;
 }
 
 /* Values for the inputs, then the nodes. */
@@ -86,6 +86,7 @@ bool onnx_body(onnx_call *c, const onnx_graph *body, onnx_value *const *inputs, 
     bool is_built = build_body(in, body, inputs);
     in->depth--;
     in->frame = outside;
+    in->node = c->node;
     for (int i = 0; is_built && i < body->n_outputs; i++) {
         outputs[i] = onnx_find(frame, body->outputs[i].name);
         if (!outputs[i]) return onnx_refuse(c, "its graph makes no result %d", i);

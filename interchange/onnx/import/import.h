@@ -78,9 +78,12 @@ typedef struct importer {
     const struct onnx_operator *operators; /* the table; the last row has no name */
     weft_graph *graph[SIDES];
     int64_t batch[SIDES];
-    onnx_frame *frame; /* the present one */
-    int depth;         /* of functions and branches */
-    int bodies;        /* how many functions, branches and steps of loops are built */
+    onnx_frame *frame;     /* the present one */
+    int depth;             /* of functions and branches */
+    int bodies;            /* how many functions, branches and steps of loops are built */
+    int folded;            /* how many nodes are computed */
+    size_t known_bytes;    /* of the elements of known values */
+    const onnx_node *node; /* that is imported; NULL: none is yet */
     onnx_head head;
     const char *scope;      /* of the node that is built: "encoder/layer1" */
     bool is_entered[SIDES]; /* the scope is open in the graph of this side */
@@ -188,6 +191,9 @@ void onnx_leave(importer *in, const char *path, int side);
 const onnx_known *onnx_known_of(importer *in, onnx_value *v, int side);
 /* Whether it is trained: an initializer of floating point with more than one element. */
 bool onnx_is_parameter(const onnx_value *v);
+/* How many bytes the known values of a graph may have, and how many nodes may be computed. */
+#define ONNX_KNOWN_BYTES ((size_t)1 << 31)
+enum { ONNX_FOLDED = 100000 };
 onnx_known *onnx_known_new(importer *in, const tensor *type);
 bool onnx_known_equal(const onnx_known *a, const onnx_known *b); /* false where one is NULL */
 double onnx_known_number(const onnx_known *k, int64_t i);        /* element i, exact up to 2^53 */
