@@ -49,7 +49,9 @@ weft_graph *weft_onnx_graph(weft_onnx *onnx, weft_model *model, const char *name
                    NULL;
     if (weft_reserved_check(options->reserved, sizeof options->reserved, "weft_onnx_options", error))
         return NULL;
-    onnx_frame *frame = kit_take(&onnx->arena, 1, sizeof *frame);
+    onnx_frame *frame =
+        onnx_frame_new(&onnx->arena, ONNX_PLACES,
+                       (onnx_frame){.n_opsets = onnx->file.n_opsets, .opsets = onnx->file.opsets});
     weft_model *shadow = weft_model_new_in("shadow", &onnx->arena.env);
     importer in = {.onnx = onnx,
                    .arena = &onnx->arena,
@@ -61,7 +63,6 @@ weft_graph *weft_onnx_graph(weft_onnx *onnx, weft_model *model, const char *name
     if (!frame || !shadow)
         kit_no_memory(error, name);
     else {
-        *frame = (onnx_frame){.n_opsets = onnx->file.n_opsets, .opsets = onnx->file.opsets};
         weft_model_set_batch(shadow, 2 * weft_model_batch(model));
         in.graph[0] = weft_graph_new(model, name, mode);
         in.graph[1] = weft_graph_new(shadow, name, mode);

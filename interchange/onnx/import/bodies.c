@@ -34,11 +34,14 @@ static bool may_build(onnx_call *c) {
 
 bool onnx_inline(onnx_call *c, const onnx_function *f) {
     importer *in = c->in;
-    onnx_frame *outside = in->frame, *frame = kit_take(in->arena, 1, sizeof *frame);
-    if (!frame) return kit_no_memory(in->error, f->name), false;
     if (!may_build(c)) return false;
-    *frame = (onnx_frame){
-        .call = c->node, .call_frame = outside, .function = f, .n_opsets = f->n_opsets, .opsets = f->opsets};
+    onnx_frame *outside = in->frame, *frame = onnx_frame_new(in->arena, ONNX_BODY_PLACES,
+                                                             (onnx_frame){.call = c->node,
+                                                                          .call_frame = outside,
+                                                                          .function = f,
+                                                                          .n_opsets = f->n_opsets,
+                                                                          .opsets = f->opsets});
+    if (!frame) return kit_no_memory(in->error, f->name), false;
     for (int i = 0; i < f->body.n_inputs && i < c->node->n_in; i++)
         if (c->operands[i] && !alias(in, frame, f->body.inputs[i].name, c->operands[i])) return false;
     in->frame = frame;
@@ -74,13 +77,13 @@ static bool build_body(importer *in, const onnx_graph *body, onnx_value *const *
 
 bool onnx_body(onnx_call *c, const onnx_graph *body, onnx_value *const *inputs, onnx_value **outputs) {
     importer *in = c->in;
-    onnx_frame *outside = in->frame, *frame = kit_take(in->arena, 1, sizeof *frame);
-    if (!frame) return kit_no_memory(in->error, c->node->op), false;
     if (!may_build(c)) return false;
-    *frame = (onnx_frame){.outer = outside,
-                          .call = outside->call,
-                          .call_frame = outside->call_frame,
-                          .function = outside->function};
+    onnx_frame *outside = in->frame, *frame = onnx_frame_new(in->arena, ONNX_BODY_PLACES,
+                                                             (onnx_frame){.outer = outside,
+                                                                          .call = outside->call,
+                                                                          .call_frame = outside->call_frame,
+                                                                          .function = outside->function});
+    if (!frame) return kit_no_memory(in->error, c->node->op), false;
     in->frame = frame;
     in->depth++;
     bool is_built = build_body(in, body, inputs);

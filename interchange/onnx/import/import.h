@@ -44,7 +44,8 @@ typedef struct onnx_frame {
     const onnx_function *function;
     int n_opsets;
     const onnx_opset *opsets;
-    onnx_value *table[256];
+    size_t mask; /* places in the table less 1: these are a power of 2 */
+    onnx_value **table;
 } onnx_frame;
 
 /* A parameter or state, and where its initial value is. */
@@ -172,6 +173,9 @@ bool onnx_failed(importer *in, int side, const onnx_call *c);
 
 /* ---- names (names.c) ---- */
 
+enum { ONNX_PLACES = 1 << 16, ONNX_BODY_PLACES = 64 }; /* of a file's own graph, and of bodies */
+/* A frame like `like`, with a table of so many places; NULL: out of memory. */
+onnx_frame *onnx_frame_new(kit_arena *arena, size_t places, onnx_frame like);
 /* The value that a name means here; NULL: no such value. */
 onnx_value *onnx_find(onnx_frame *frame, const char *name);
 onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name);
