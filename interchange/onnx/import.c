@@ -71,12 +71,12 @@ static weft_graph *build(importer *in, weft_model *model, const char *name, weft
     in->arena = &onnx->arena;
     in->operators = onnx_operators;
     in->scope = "";
-    in->frame = kit_take(in->arena, 1, sizeof *in->frame);
+    in->frame = onnx_frame_new(in->arena, ONNX_PLACES,
+                               (onnx_frame){.n_opsets = onnx->file.n_opsets, .opsets = onnx->file.opsets});
     memset(in->batch, 0, sizeof in->batch);
     if (!in->frame || !shadow)
         kit_no_memory(in->error, name);
     else {
-        *in->frame = (onnx_frame){.n_opsets = onnx->file.n_opsets, .opsets = onnx->file.opsets};
         weft_model_set_batch(shadow, others[weft_model_batch(model) == others[0]]);
         in->model[0] = model;
         in->model[1] = shadow;

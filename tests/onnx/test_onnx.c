@@ -474,6 +474,73 @@ TEST(a_constant_has_the_axes_of_its_input) {
     }
 }
 
+/* ---- which axes are the batch ---- */
+
+/* Of x[first, second] with axes that have names: the same axes of Relu(x), or the error. `given`: the axis
+ * that options call the batch; NULL: they do not say. */
+static void check_batch(const char *first, const char *second, const char *given, const char *says) {
+    message axes[2] = {{0}, {0}}, shape = {0}, tensor = {0}, type = {0}, port = {0}, output = {0},
+            graph = {0};
+    message node = node_of("Relu", "x", "y");
+    put_text(&axes[0], 2, first);
+    put_text(&axes[1], 2, second);
+    put_message(&shape, 1, &axes[0]);
+    put_message(&shape, 1, &axes[1]);
+    put_number(&tensor, 1, 1);
+    put_message(&tensor, 2, &shape);
+    put_message(&type, 1, &tensor);
+    put_text(&port, 1, "x");
+    put_message(&port, 2, &type);
+    put_text(&output, 1, "y");
+    put_message(&graph, 1, &node);
+    put_message(&graph, 11, &port);
+    put_message(&graph, 12, &output);
+    message file = file_of(&graph);
+    weft_error error = {0};
+    faults f;
+    faults_init(&f);
+    fake_put(&f, "x.onnx", file.bytes, file.n);
+    weft_onnx *onnx = weft_onnx_open("x.onnx", &f.env, &error);
+    weft_model *m = weft_model_new_in("m", &f.env);
+    weft_model_set_batch(m, 3);
+    weft_onnx_axis lengths[] = {{"S", 7}, {given, WEFT_BATCH}};
+    bool has_s = !strcmp(first, "S");
+    weft_onnx_options options = {.n_axes = has_s + (given ? 1 : 0), .axes = lengths + !has_s};
+    bool is_built = onnx && weft_onnx_graph(onnx, m, "g", WEFT_EVAL, &options, &error);
+    CHECK_HOLDS(error.text, says);
+    weft_value *y = is_built ? weft_onnx_value(onnx, "y") : NULL;
+    CHECK(!y == (*says != 0));
+    if (y) CHECK(weft_dim(y, 0) == (has_s ? 7 : 3) && weft_dim(y, 1) == 3);
+    weft_model_free(m);
+    weft_onnx_close(onnx);
+    faults_end(&f);
+}
+
+TEST(axes_are_the_batch_by_place_name_or_option) {
+    check_batch("N", "N", NULL, "");
+    check_batch("S", "batch", NULL, "");
+    check_batch("S", "T", "T", "");
+    check_batch("batch", "batch", NULL, "");
+    check_batch("T", "batch", NULL, "axis 0 of input 'x' has no length, only the name 'T'");
+    check_batch("N", "S2", NULL, "axis 1 of input 'x' has no length");
+    check_batch("N", "T", "T", "axis 0 of input 'x' has no length, only the name 'N'");
+    check_batch("batch", "T", "T", "axis 0 of input 'x' has no length");
+}
+
+/* A file may say of a constant that it is larger than memory. */
+TEST(known_values_have_a_limit) {
+    message graph = {0}, node = node_of("Constant", "", "y"), attribute = {0}, output = {0};
+    message huge = {8, {8, 128, 128, 128, 128, 4, 16, 7}}; /* i64[2^30] */
+    put_text(&attribute, 1, "value");
+    put_message(&attribute, 5, &huge);
+    put_message(&node, 5, &attribute);
+    put_message(&graph, 1, &node);
+    put_text(&output, 1, "y");
+    put_message(&graph, 12, &output);
+    check_graph_refused(&graph, "node 0 '' (Constant): the values that are known while importing have more "
+                                "than 2 GiB");
+}
+
 TEST(weights_outside_of_the_folder_are_refused) {
     static const char *const outside[] = {"/etc/passwd", "../w", "a/../../w", "..", "", "a\\..\\w"};
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
@@ -527,4 +594,5 @@ SUITE("onnx",
        T(each_wrong_graph_has_its_message), T(a_head_takes_the_place_of_a_plain_product_alone),
        T(an_attribute_without_a_type_has_that_of_its_field),
        T(a_wrong_name_of_a_graph_is_the_error_of_the_model), T(a_constant_has_the_axes_of_its_input),
+       T(known_values_have_a_limit), T(axes_are_the_batch_by_place_name_or_option),
        T(weights_outside_of_the_folder_are_refused), T(each_failure_of_memory_and_files_is_one_error)})

@@ -65,8 +65,9 @@ typedef struct onnx_attribute {
     int64_t integer;
     const char *text;
     onnx_tensor *tensor;
-    wire_range graph; /* GraphProto, read when it is needed */
-    int n;            /* of reals, integers or texts */
+    wire_range graph;        /* GraphProto */
+    struct onnx_graph *body; /* the same, read when it is first asked for: until then it has no name */
+    int n;                   /* of reals, integers or texts */
     float *reals;
     int64_t *integers;
     const char **texts;
@@ -101,7 +102,7 @@ typedef struct onnx_port {
 
 /* A graph, or the body of a function. */
 typedef struct onnx_graph {
-    const char *name;
+    const char *name; /* "" where the file has none */
     int n_nodes, n_initializers, n_inputs, n_outputs;
     onnx_node *nodes; /* each after those whose results it reads */
     onnx_tensor *initializers;

@@ -167,6 +167,7 @@ static void read_attribute(onnx_file *file, wire_range message, onnx_attribute *
         if (is(&f, ATTRIBUTE_S, WIRE_BYTES)) a->text = text_of(file, &f);
         if (is(&f, ATTRIBUTE_T, WIRE_BYTES)) read_attribute_tensor(file, f.bytes, a);
         if (is(&f, ATTRIBUTE_G, WIRE_BYTES)) a->graph = f.bytes;
+        if (is(&f, ATTRIBUTE_G, WIRE_BYTES)) a->body = kit_take(file->arena, 1, sizeof *a->body);
         if (f.number == ATTRIBUTE_FLOATS) read_reals(file, &f, &a->reals, &a->n);
         if (f.number == ATTRIBUTE_INTS) read_integers(file, &f, &a->integers, &a->n);
         if (is(&f, ATTRIBUTE_STRINGS, WIRE_BYTES)) read_attribute_texts(file, &f, a);
@@ -310,7 +311,9 @@ static weft_status result_of(onnx_file *file, weft_error *error) {
 
 weft_status onnx_graph_read(onnx_file *file, wire_range message, onnx_graph *graph, weft_error *error) {
     read_graph(file, message, graph);
-    return result_of(file, error);
+    weft_status status = result_of(file, error);
+    if (status) graph->name = NULL;
+    return status;
 }
 
 /* ---- FunctionProto ---- */

@@ -11,24 +11,25 @@ typedef struct named {
     const char *name;
     int maker; /* index of the node; -1: none */
     int uses;
+    const onnx_tensor *initializer; /* NULL: it is not one */
 } named;
 
 typedef struct fuser {
     importer *in;
     onnx_graph *graph;
     bool *gone; /* by node */
-    named *table[1024];
+    named *table[ONNX_PLACES];
 } fuser;
 
 /* ---- makers and uses ---- */
 
 static named *named_of(fuser *f, const char *name) {
-    named **list = &f->table[kit_hash(name, strlen(name), 0) & 1023];
+    named **list = &f->table[kit_hash(name, strlen(name), 0) & (ONNX_PLACES - 1)];
     for (named *n = *list; n; n = n->next)
         if (!strcmp(n->name, name)) return n;
     named *made = kit_take(f->in->arena, 1, sizeof *made);
     if (!made) return NULL;
-    *made = (named){*list, name, -1, 0};
+    *made = (named){.next = *list, .name = name, .maker = -1};
     return *list = made;
 }
 
@@ -46,6 +47,11 @@ static bool read_all(fuser *f) {
         for (int j = 0; j < n->n_attributes; j++)
             if (n->attributes[j].graph.end)
                 return false; /* a branch may read any name: nothing is replaced */
+    }
+    for (int i = 0; i < f->graph->n_initializers; i++) {
+        named *v = named_of(f, f->graph->initializers[i].name);
+        if (!v) return false;
+        v->initializer = &f->graph->initializers[i];
     }
     for (int i = 0; i < f->graph->n_outputs; i++) {
         named *v = named_of(f, f->graph->outputs[i].name);
@@ -71,9 +77,9 @@ static const onnx_node *made_only_by(fuser *f, const char *name, const char *op)
 /* ---- constants ---- */
 
 static const onnx_tensor *constant_named(fuser *f, const char *name) {
+    const named *v = named_of(f, name);
     const onnx_node *n = made_by(f, name, "Constant");
-    for (int i = 0; i < f->graph->n_initializers; i++)
-        if (!strcmp(f->graph->initializers[i].name, name)) return &f->graph->initializers[i];
+    if (v && v->initializer) return v->initializer;
     return n && n->n_attributes == 1 ? n->attributes[0].tensor : NULL;
 }
 

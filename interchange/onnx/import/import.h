@@ -44,7 +44,8 @@ typedef struct onnx_frame {
     const onnx_function *function;
     int n_opsets;
     const onnx_opset *opsets;
-    onnx_value *table[256];
+    size_t mask; /* places in the table less 1: these are a power of 2 */
+    onnx_value **table;
 } onnx_frame;
 
 /* A parameter or state, and where its initial value is. */
@@ -79,9 +80,12 @@ typedef struct importer {
     weft_model *model[SIDES];
     weft_graph *graph[SIDES];
     int64_t batch[SIDES];
-    onnx_frame *frame; /* the present one */
-    int depth;         /* of functions and branches */
-    int bodies;        /* how many functions, branches and steps of loops are built */
+    onnx_frame *frame;     /* the present one */
+    int depth;             /* of functions and branches */
+    int bodies;            /* how many functions, branches and steps of loops are built */
+    int folded;            /* how many nodes are computed */
+    size_t known_bytes;    /* of the elements of known values */
+    const onnx_node *node; /* that is imported; NULL: none is yet */
     onnx_head head;
     const char *scope;      /* of the node that is built: "encoder/layer1" */
     bool is_entered[SIDES]; /* the scope is open in the graph of this side */
@@ -172,6 +176,9 @@ bool onnx_failed(importer *in, int side, const onnx_call *c);
 
 /* ---- names (names.c) ---- */
 
+enum { ONNX_PLACES = 1 << 16, ONNX_BODY_PLACES = 64 }; /* of a file's own graph, and of bodies */
+/* A frame like `like`, with a table of so many places; NULL: out of memory. */
+onnx_frame *onnx_frame_new(kit_arena *arena, size_t places, onnx_frame like);
 /* The value that a name means here; NULL: no such value. */
 onnx_value *onnx_find(onnx_frame *frame, const char *name);
 onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name);
@@ -191,6 +198,9 @@ void onnx_leave(importer *in, const char *path, int side);
 const onnx_known *onnx_known_of(importer *in, onnx_value *v, int side);
 /* Whether it is trained: an initializer of floating point with more than one element. */
 bool onnx_is_parameter(const onnx_value *v);
+/* How many bytes the known values of a graph may have, and how many nodes may be computed. */
+#define ONNX_KNOWN_BYTES ((size_t)1 << 31)
+enum { ONNX_FOLDED = 100000 };
 onnx_known *onnx_known_new(importer *in, const tensor *type);
 bool onnx_known_equal(const onnx_known *a, const onnx_known *b); /* false where one is NULL */
 double onnx_known_number(const onnx_known *k, int64_t i);        /* element i, exact up to 2^53 */

@@ -65,20 +65,42 @@ static bool define_constant(importer *in, const weft_onnx_constant *given) {
     return true;
 }
 
-/* Whether an axis is the batch: the first of an input that has no length, and others of its name. */
-static bool is_batch(const onnx_graph *g, const onnx_axis *axis, int place) {
-    if (axis->length > 0) return false;
-    for (int i = 0; i < g->n_inputs; i++) {
-        const onnx_axis *first = g->inputs[i].ndim ? g->inputs[i].axes : NULL;
-        if (axis->name && first && first->length <= 0 && first->name && !strcmp(first->name, axis->name))
-            return true;
+/* ---- the batch, where options do not say which axes it is ---- */
+
+static bool options_name_batch(const weft_onnx_options *o) {
+    for (int i = 0; i < o->n_axes; i++)
+        if (o->axes[i].length == WEFT_BATCH) return true;
+    return false;
+}
+
+/* As weft_onnx_export() writes it. */
+static bool is_called_batch(const onnx_axis *axis) {
+    return axis->length <= 0 && axis->name && !strcmp(axis->name, "batch");
+}
+
+/* Whether the first axis of an input is taken for the batch: it has no length, and no other is called so. */
+static bool begins_with_batch(const onnx_port *port) {
+    for (int i = 1; i < port->ndim; i++)
+        if (is_called_batch(&port->axes[i]) && !is_called_batch(port->axes)) return false;
+    return port->ndim && port->axes->length <= 0;
+}
+
+/* Whether an axis is the batch: one that is called so, the first of an input, and others of its name. */
+static bool is_batch(const importer *in, const onnx_port *port, int place) {
+    const onnx_graph *g = &in->onnx->file.graph;
+    const onnx_axis *axis = &port->axes[place];
+    if (axis->length > 0 || options_name_batch(in->options)) return false;
+    if (is_called_batch(axis) || (!place && begins_with_batch(port))) return true;
+    for (int i = 0; axis->name && i < g->n_inputs; i++) {
+        const onnx_axis *first = g->inputs[i].axes;
+        if (begins_with_batch(&g->inputs[i]) && first->name && !strcmp(first->name, axis->name)) return true;
     }
-    return place == 0;
+    return false;
 }
 
 static bool length_of_axis(importer *in, const onnx_port *port, int i, int64_t *length) {
     const onnx_axis *axis = &port->axes[i];
-    *length = axis->length > 0 ? axis->length : is_batch(&in->onnx->file.graph, axis, i) ? WEFT_BATCH : 0;
+    *length = axis->length > 0 ? axis->length : is_batch(in, port, i) ? WEFT_BATCH : 0;
     for (int j = 0; axis->name && j < in->options->n_axes; j++)
         if (!strcmp(axis->name, in->options->axes[j].name)) *length = in->options->axes[j].length;
     if (*length) return true;

@@ -146,6 +146,7 @@ static bool rename_initializer(onnx_call *c) {
 }
 
 static bool import_node(importer *in, const onnx_node *node) {
+    in->node = node;
     if (node == in->head.product) return true;
     if (node == in->head.last) return onnx_head_build(in);
     onnx_call c = {.in = in, .node = node, .opset = onnx_opset_of(in->frame, node->domain)};
