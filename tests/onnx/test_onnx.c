@@ -96,8 +96,11 @@ TEST(a_head_takes_the_place_of_the_last_layer) {
     weft_parameter_info p;
     weft_onnx *file = open_small();
     weft_model *m = weft_model_new("small");
-    weft_onnx_options ten = {.head = "logits", .head_length = 10};
+    char name[] = "logits";
+    weft_onnx_options ten = {.head = name, .head_length = 10};
     CHECK_SAYS(weft_onnx_graph(file, m, "predict", WEFT_EVAL, &ten, &error), "%s", error.text);
+    name[0] = 0; /* the caller's, and gone */
+    CHECK(weft_dim(weft_onnx_value(file, "logits"), 1) == 10);
     CHECK(weft_model_parameter(m, "fc/weight", 0, &p) && p.shape[0] == 10 && p.shape[1] == 8);
     CHECK(!weft_onnx_weights(file, "head.safetensors", &error));
     weft_onnx_close(file);
