@@ -51,8 +51,9 @@ typedef struct weft_onnx_images {
 
 /** Options of weft_onnx_graph(); NULL or zeroes: the defaults. */
 typedef struct weft_onnx_options {
-    /** Lengths of named axes. An axis without a length is the batch where it is the first axis of an input,
-     * or has the name of such an axis; any other one is an error. */
+    /** Lengths of named axes. Where none is WEFT_BATCH, an axis without a length is the batch where it
+     * is called "batch", is the first axis of an input that has no such one, or has the name of such a first
+     * axis. Any other axis without a length is an error. */
     int n_axes;
     const weft_onnx_axis *axes;          /**< n_axes of them */
     int n_constants;                     /**< inputs that are constants */

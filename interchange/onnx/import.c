@@ -28,11 +28,80 @@ weft_value *weft_onnx_value(const weft_onnx *onnx, const char *name) {
 
 /* ---- a graph ---- */
 
+/* Operators of later opsets may mean something else under the same name. */
+enum { NEWEST_OPSET = 28 };
+
+static bool are_opsets_known(importer *in, int n, const onnx_opset *opsets) {
+    for (int i = 0; i < n; i++)
+        if (!*opsets[i].domain && opsets[i].version > NEWEST_OPSET)
+            return kit_fail(in->error, WEFT_UNSUPPORTED,
+                            "%.300s: it is of opset %jd; %d is the newest that is known here: export it with "
+                            "an older one",
+                            in->onnx->file.wire.path, opsets[i].version, NEWEST_OPSET),
+                   false;
+    return true;
+}
+
+static bool is_file_known(importer *in) {
+    const onnx_file *file = &in->onnx->file;
+    bool good = are_opsets_known(in, file->n_opsets, file->opsets);
+    for (int i = 0; i < file->n_functions && good; i++)
+        good = are_opsets_known(in, file->functions[i].n_opsets, file->functions[i].opsets);
+    return good;
+}
+
 static bool import_graph(importer *in) {
     onnx_graph *g = &in->onnx->file.graph;
+    if (!is_file_known(in)) return false;
+    if (!in->onnx->is_fused) onnx_find_parameters(in, g);
     if (!in->onnx->is_fused) onnx_fuse(in, g);
     in->onnx->is_fused = true;
     return onnx_head_find(in) && onnx_inputs(in, g) && onnx_nodes(in, g) && onnx_outputs(in, g);
+}
+
+/* Batches of shadows, even, since files divide them. */
+static const int64_t OTHERS[] = {12, 4}, AGAIN[] = {20, 8};
+
+/* Builds the file's graph in a model, beside its shadow with the first of two batches that is not the
+ * model's. NULL: an error stands. */
+static weft_graph *build(importer *in, weft_model *model, const char *name, weft_mode mode,
+                         const int64_t others[2]) {
+    weft_onnx *onnx = in->onnx;
+    weft_model *shadow = weft_model_new_in("shadow", &onnx->arena.env);
+    in->arena = &onnx->arena;
+    in->operators = onnx_operators;
+    in->scope = "";
+    in->frame = onnx_frame_new(in->arena, ONNX_PLACES,
+                               (onnx_frame){.n_opsets = onnx->file.n_opsets, .opsets = onnx->file.opsets});
+    memset(in->batch, 0, sizeof in->batch);
+    if (!in->frame || !shadow)
+        kit_no_memory(in->error, name);
+    else {
+        weft_model_set_batch(shadow, others[weft_model_batch(model) == others[0]]);
+        in->model[0] = model;
+        in->model[1] = shadow;
+        in->graph[0] = weft_graph_new(model, name, mode);
+        in->graph[1] = weft_graph_new(shadow, name, mode);
+        if (!onnx_failed(in, 0, NULL)) import_graph(in);
+    }
+    weft_model_free(shadow);
+    return in->error->status ? NULL : in->graph[0];
+}
+
+/* Whether an input has the batch. */
+static bool follows_batch(const importer *in) {
+    return in->batch[0] != in->batch[1];
+}
+
+/* Builds it again with other batches: the calls must be the same. */
+static void verify(importer *in, const weft_graph *made, const char *name, weft_mode mode) {
+    importer again = {.onnx = in->onnx, .options = in->options, .error = in->error};
+    weft_model *model = weft_model_new_in("again", &in->onnx->arena.env);
+    if (model) weft_model_set_batch(model, AGAIN[1]);
+    const weft_graph *other = model ? build(&again, model, name, mode, AGAIN) : NULL;
+    if (!model) kit_no_memory(in->error, name);
+    if (other) onnx_same_graphs(&again, made, other);
+    weft_model_free(model);
 }
 
 weft_graph *weft_onnx_graph(weft_onnx *onnx, weft_model *model, const char *name, weft_mode mode,
@@ -49,25 +118,10 @@ weft_graph *weft_onnx_graph(weft_onnx *onnx, weft_model *model, const char *name
                    NULL;
     if (weft_reserved_check(options->reserved, sizeof options->reserved, "weft_onnx_options", error))
         return NULL;
-    onnx_frame *frame = kit_take(&onnx->arena, 1, sizeof *frame);
-    weft_model *shadow = weft_model_new_in("shadow", &onnx->arena.env);
-    importer in = {.onnx = onnx,
-                   .arena = &onnx->arena,
-                   .options = options,
-                   .operators = onnx_operators,
-                   .frame = frame,
-                   .error = error,
-                   .scope = ""};
-    if (!frame || !shadow)
-        kit_no_memory(error, name);
-    else {
-        *frame = (onnx_frame){.n_opsets = onnx->file.n_opsets, .opsets = onnx->file.opsets};
-        weft_model_set_batch(shadow, 2 * weft_model_batch(model));
-        in.graph[0] = weft_graph_new(model, name, mode);
-        in.graph[1] = weft_graph_new(shadow, name, mode);
-        if (!onnx_failed(&in, 0, NULL)) import_graph(&in);
-    }
-    weft_model_free(shadow);
-    onnx->last = error->status ? NULL : frame;
-    return error->status ? NULL : in.graph[0];
+    importer in = {.onnx = onnx, .options = options, .error = error};
+    weft_graph *made = build(&in, model, name, mode, OTHERS);
+    onnx_frame *last = in.frame;
+    if (made && follows_batch(&in)) verify(&in, made, name, mode);
+    onnx->last = error->status ? NULL : last;
+    return error->status ? NULL : made;
 }

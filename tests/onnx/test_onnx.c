@@ -96,8 +96,11 @@ TEST(a_head_takes_the_place_of_the_last_layer) {
     weft_parameter_info p;
     weft_onnx *file = open_small();
     weft_model *m = weft_model_new("small");
-    weft_onnx_options ten = {.head = "logits", .head_length = 10};
+    char name[] = "logits";
+    weft_onnx_options ten = {.head = name, .head_length = 10};
     CHECK_SAYS(weft_onnx_graph(file, m, "predict", WEFT_EVAL, &ten, &error), "%s", error.text);
+    name[0] = 0; /* the caller's, and gone */
+    CHECK(weft_dim(weft_onnx_value(file, "logits"), 1) == 10);
     CHECK(weft_model_parameter(m, "fc/weight", 0, &p) && p.shape[0] == 10 && p.shape[1] == 8);
     CHECK(!weft_onnx_weights(file, "head.safetensors", &error));
     weft_onnx_close(file);
@@ -335,6 +338,19 @@ TEST(each_wrong_graph_has_its_message) {
     check_graph_refused(&graph, "no such operator");
 
     graph = (message){0};
+    node = node_of("Shape", "", "y");
+    put_message(&graph, 1, &node);
+    check_graph_refused(&graph, "node 0 '' (Shape): an operand that it needs is left out");
+
+    static const char *const lacking[] = {"Relu", "LeakyRelu", "Transpose", "Flatten"};
+    for (int i = 0; i < 4; i++) {
+        graph = (message){0};
+        node = node_of(lacking[i], "", "y");
+        put_message(&graph, 1, &node);
+        check_graph_refused(&graph, "opset 20): an operand that it needs is left out");
+    }
+
+    graph = (message){0};
     put_text(&output, 1, "y");
     put_message(&graph, 12, &output);
     check_graph_refused(&graph, "nothing makes output 'y'");
@@ -342,6 +358,190 @@ TEST(each_wrong_graph_has_its_message) {
     graph = (message){0};
     put_message(&graph, 11, &output); /* an input without a type */
     check_graph_refused(&graph, "input 'y' is not a tensor");
+}
+
+/* Field 20 of an attribute, whose key has two bytes. */
+static void put_type(message *m, int type) {
+    put_byte(m, 0xa0);
+    put_byte(m, 1);
+    put_byte(m, type);
+}
+
+/* The pairs x W, by a Gemm with an attribute that is `real` or else `integer`; type 0: the file leaves the
+ * type out. */
+static message file_of_product(const char *attribute, int integer, const float *real, int type) {
+    message graph = {0}, weight = {0}, gemm = node_of("Gemm", "x", "y"), number = {0},
+            input = input_of_pairs(), output = {0};
+    static const float ones[] = {1, 1, 1, 1};
+    put_number(&weight, 1, 2);
+    put_number(&weight, 1, 2);
+    put_number(&weight, 2, 1);
+    put_text(&weight, 8, "w");
+    put_bytes(&weight, 9, ones, sizeof ones);
+    put_text(&gemm, 1, "w");
+    put_text(&number, 1, attribute);
+    if (real) {
+        put_byte(&number, 2 << 3 | 5);
+        for (size_t i = 0; i < sizeof *real; i++) put_byte(&number, ((const unsigned char *)real)[i]);
+    } else
+        put_number(&number, 3, integer);
+    if (type) put_type(&number, type);
+    put_message(&gemm, 5, &number);
+    put_text(&output, 1, "y");
+    put_message(&graph, 1, &gemm);
+    put_message(&graph, 5, &weight);
+    put_message(&graph, 11, &input);
+    put_message(&graph, 12, &output);
+    return file_of(&graph);
+}
+
+/* What importing a file says, as graph `name` of a model; "": it is imported. */
+static weft_error import_of(const message *bytes, const weft_onnx_options *options, const char *name) {
+    weft_error error = {0};
+    faults f;
+    faults_init(&f);
+    fake_put(&f, "x.onnx", bytes->bytes, bytes->n);
+    weft_onnx *file = weft_onnx_open("x.onnx", &f.env, &error);
+    weft_model *m = weft_model_new_in("m", &f.env);
+    weft_graph_new(m, "taken", WEFT_EVAL);
+    CHECK(!file || !weft_onnx_graph(file, m, name, WEFT_EVAL, options, &error) == !!error.status);
+    weft_model_free(m);
+    weft_onnx_close(file);
+    CHECK(f.live == 0);
+    faults_end(&f);
+    return error;
+}
+
+TEST(a_head_takes_the_place_of_a_plain_product_alone) {
+    static const float one = 1, half = 0.5f;
+    static const weft_onnx_options five = {.head = "y", .head_length = 5};
+    static const struct {
+        const char *attribute;
+        int integer;
+        const float *real;
+        const char *says;
+    } rows[] = {
+        {"transB", 1, NULL, ""},      {"transA", 0, NULL, ""},
+        {"alpha", 0, &one, ""},       {"transA", 1, NULL, "transA, alpha or beta is not the default"},
+        {"alpha", 0, &half, "alpha"}, {"beta", 0, &half, "transA, alpha or beta is not the default"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        message file = file_of_product(rows[i].attribute, rows[i].integer, rows[i].real, 0);
+        weft_error error = import_of(&file, &five, "g");
+        CHECK_SAYS(*rows[i].says ? error.status == WEFT_UNSUPPORTED : !error.status, "row %zu: %s", i,
+                   error.text);
+        CHECK_HOLDS(error.text, rows[i].says);
+    }
+}
+
+TEST(an_attribute_without_a_type_has_that_of_its_field) {
+    static const float half = 0.5f;
+    message file = file_of_product("alpha", 0, &half, 0);
+    CHECK_TEXT(import_of(&file, NULL, "g").text, "");
+    file = file_of_product("alpha", 0, &half, 1);
+    CHECK_TEXT(import_of(&file, NULL, "g").text, "");
+    file = file_of_product("alpha", 1, NULL, 0); /* an integer */
+    CHECK_HOLDS(import_of(&file, NULL, "g").text, "'alpha' has another type than the operator's");
+    file = file_of_product("alpha", 0, &half, 2);
+    CHECK_HOLDS(import_of(&file, NULL, "g").text, "'alpha' has another type than the operator's");
+}
+
+TEST(a_wrong_name_of_a_graph_is_the_error_of_the_model) {
+    message file = file_of_product("transB", 1, NULL, 0);
+    CHECK_HOLDS(import_of(&file, NULL, "taken").text, "taken");
+    CHECK_HOLDS(import_of(&file, NULL, "a/b").text, "a/b");
+    CHECK_TEXT(import_of(&file, NULL, "g").text, "");
+}
+
+TEST(a_constant_has_the_axes_of_its_input) {
+    static const float pairs[6] = {0};
+    static const struct {
+        weft_onnx_constant given;
+        weft_status status;
+        const char *says;
+    } rows[] = {
+        {{"x", WEFT_F32, 2, {3, 2}, pairs}, WEFT_OK, ""},
+        {{"x", WEFT_F32, 2, {2, 3}, pairs}, WEFT_SHAPE, "axis 1 of the constant 'x' has length 3"},
+        {{"x", WEFT_F32, 1, {2}, pairs}, WEFT_SHAPE, "the constant 'x' has 1 axes; the input has 2"},
+        {{"x", WEFT_F32, 2, {-3, 2}, pairs}, WEFT_ARGUMENT, "the constant 'x' has 2 axes"},
+        {{"x", WEFT_F32, WEFT_MAX_NDIM + 1, {2}, pairs}, WEFT_ARGUMENT, "the constant 'x' has "},
+        {{"x", WEFT_F32, -1, {2}, pairs}, WEFT_ARGUMENT, "the constant 'x' has -1 axes"},
+        {{"x", WEFT_F32, 2, {3, 2}, pairs, {1}}, WEFT_ARGUMENT, "weft_onnx_constant"},
+    };
+    message file = file_of_product("transB", 1, NULL, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_error error =
+            import_of(&file, &(weft_onnx_options){.n_constants = 1, .constants = &rows[i].given}, "g");
+        CHECK_SAYS(error.status == rows[i].status, "row %zu: %s", i, error.text);
+        CHECK_HOLDS(error.text, rows[i].says);
+    }
+}
+
+/* ---- which axes are the batch ---- */
+
+/* Of x[first, second] with axes that have names: the same axes of Relu(x), or the error. `given`: the axis
+ * that options call the batch; NULL: they do not say. */
+static void check_batch(const char *first, const char *second, const char *given, const char *says) {
+    message axes[2] = {{0}, {0}}, shape = {0}, tensor = {0}, type = {0}, port = {0}, output = {0},
+            graph = {0};
+    message node = node_of("Relu", "x", "y");
+    put_text(&axes[0], 2, first);
+    put_text(&axes[1], 2, second);
+    put_message(&shape, 1, &axes[0]);
+    put_message(&shape, 1, &axes[1]);
+    put_number(&tensor, 1, 1);
+    put_message(&tensor, 2, &shape);
+    put_message(&type, 1, &tensor);
+    put_text(&port, 1, "x");
+    put_message(&port, 2, &type);
+    put_text(&output, 1, "y");
+    put_message(&graph, 1, &node);
+    put_message(&graph, 11, &port);
+    put_message(&graph, 12, &output);
+    message file = file_of(&graph);
+    weft_error error = {0};
+    faults f;
+    faults_init(&f);
+    fake_put(&f, "x.onnx", file.bytes, file.n);
+    weft_onnx *onnx = weft_onnx_open("x.onnx", &f.env, &error);
+    weft_model *m = weft_model_new_in("m", &f.env);
+    weft_model_set_batch(m, 3);
+    weft_onnx_axis lengths[] = {{"S", 7}, {given, WEFT_BATCH}};
+    bool has_s = !strcmp(first, "S");
+    weft_onnx_options options = {.n_axes = has_s + (given ? 1 : 0), .axes = lengths + !has_s};
+    bool is_built = onnx && weft_onnx_graph(onnx, m, "g", WEFT_EVAL, &options, &error);
+    CHECK_HOLDS(error.text, says);
+    weft_value *y = is_built ? weft_onnx_value(onnx, "y") : NULL;
+    CHECK(!y == (*says != 0));
+    if (y) CHECK(weft_dim(y, 0) == (has_s ? 7 : 3) && weft_dim(y, 1) == 3);
+    weft_model_free(m);
+    weft_onnx_close(onnx);
+    faults_end(&f);
+}
+
+TEST(axes_are_the_batch_by_place_name_or_option) {
+    check_batch("N", "N", NULL, "");
+    check_batch("S", "batch", NULL, "");
+    check_batch("S", "T", "T", "");
+    check_batch("batch", "batch", NULL, "");
+    check_batch("T", "batch", NULL, "axis 0 of input 'x' has no length, only the name 'T'");
+    check_batch("N", "S2", NULL, "axis 1 of input 'x' has no length");
+    check_batch("N", "T", "T", "axis 0 of input 'x' has no length, only the name 'N'");
+    check_batch("batch", "T", "T", "axis 0 of input 'x' has no length");
+}
+
+/* A file may say of a constant that it is larger than memory. */
+TEST(known_values_have_a_limit) {
+    message graph = {0}, node = node_of("Constant", "", "y"), attribute = {0}, output = {0};
+    message huge = {8, {8, 128, 128, 128, 128, 4, 16, 7}}; /* i64[2^30] */
+    put_text(&attribute, 1, "value");
+    put_message(&attribute, 5, &huge);
+    put_message(&node, 5, &attribute);
+    put_message(&graph, 1, &node);
+    put_text(&output, 1, "y");
+    put_message(&graph, 12, &output);
+    check_graph_refused(&graph, "node 0 '' (Constant): the values that are known while importing have more "
+                                "than 2 GiB");
 }
 
 TEST(weights_outside_of_the_folder_are_refused) {
@@ -389,9 +589,13 @@ TEST(each_failure_of_memory_and_files_is_one_error) {
     faults_end(&f);
 }
 
-SUITE("onnx", {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
-               T(graphs_of_a_file_share_parameters_and_train), T(a_head_takes_the_place_of_the_last_layer),
-               T(a_constant_is_no_input), T(equal_running_statistics_are_states_of_their_own),
-               T(each_wrong_option_has_its_message), T(each_broken_rule_of_the_format_has_its_message),
-               T(each_wrong_graph_has_its_message), T(weights_outside_of_the_folder_are_refused),
-               T(each_failure_of_memory_and_files_is_one_error)})
+SUITE("onnx",
+      {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
+       T(graphs_of_a_file_share_parameters_and_train), T(a_head_takes_the_place_of_the_last_layer),
+       T(a_constant_is_no_input), T(equal_running_statistics_are_states_of_their_own),
+       T(each_wrong_option_has_its_message), T(each_broken_rule_of_the_format_has_its_message),
+       T(each_wrong_graph_has_its_message), T(a_head_takes_the_place_of_a_plain_product_alone),
+       T(an_attribute_without_a_type_has_that_of_its_field),
+       T(a_wrong_name_of_a_graph_is_the_error_of_the_model), T(a_constant_has_the_axes_of_its_input),
+       T(known_values_have_a_limit), T(axes_are_the_batch_by_place_name_or_option),
+       T(weights_outside_of_the_folder_are_refused), T(each_failure_of_memory_and_files_is_one_error)})

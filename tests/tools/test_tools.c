@@ -166,7 +166,7 @@ static int64_t number_of(const json_t *row, const char *key) {
 /* An unknown name: the nearest one, and the valid ones. */
 TEST(unknown_names_are_told_with_the_nearest) {
     static const char *const rows[][2] = {
-        {"trian mlp.bin", "no command 'trian': did you mean 'train'? There are info, dot, plan, "},
+        {"trian mlp.bin", "no command 'trian': did you mean 'train'? There are info, import, dot, plan, "},
         {"help trian", "no command 'trian': did you mean 'train'?"},
         {"plan mlp.bin --graph trai", "no graph 'trai': did you mean 'train'? There are train, val, predict"},
         {"plan mlp.bin --graph zzz", "no graph 'zzz'; there are train, val, predict"},

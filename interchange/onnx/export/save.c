@@ -109,10 +109,24 @@ static void name_nodes(exporter *e) {
         if (k->is_used) k->name = name_new(e, "", "constant", "");
 }
 
+/* How many results, from the first on, have a name whether or not something reads them: the others are
+ * optional in ONNX. */
+static int required_results(const char *op) {
+    static const struct {
+        const char *op;
+        int n;
+    } others[] = {{"TopK", 2}, {"LSTM", 0}, {"GRU", 0}, {"RNN", 0}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(op, others[i].op)) return others[i].n;
+    return 1;
+}
+
 /* From the last node to the first: what outputs need. */
 static void mark_needed(exporter *e) {
     for (export_node *n = e->last; n; n = n->before) {
         for (int i = 0; i < n->n_out; i++) n->is_needed |= n->out[i].is_used;
+        int required = n->is_needed ? required_results(n->op) : 0;
+        for (int i = 0; i < required; i++) n->out[i].is_used = true;
         for (int i = 0; n->is_needed && i < n->n_in; i++)
             if (n->in[i]) n->in[i]->is_used = true;
     }

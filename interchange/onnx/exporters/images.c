@@ -195,14 +195,32 @@ static edge *smoothed(export_call *c) {
     return export_2(c, "MatMul", export_2(c, "MatMul", rows, export_in(c, 0)), columns);
 }
 
-edge *export_interpolate(export_call *c) {
+/* The lengths of the result, where they say all that scales say: readers differ about the places of corners
+ * where length times scale is not whole. False: they do not, or follow the batch. */
+static bool sizes_of(const export_call *c, const double scale[AXES], int64_t sizes[AXES]) {
     weft_attribute size = export_attribute_of(c, "size");
+    for (int i = 0; i < AXES; i++) {
+        export_length from, to;
+        if (size.n) sizes[i] = size.integers[i];
+        if (size.n) continue;
+        if (!export_length_of(c->e, export_operand(c, 0), FIRST + i, &from) || from.per_batch) return false;
+        if (!export_length_of(c->e, export_result(c, 0), FIRST + i, &to) || to.per_batch) return false;
+        bool is_exact = !(scale[i] > 0) || (double)from.rest * scale[i] == (double)to.rest;
+        if (!is_exact && !export_int(c, "align_corners")) return false;
+        sizes[i] = to.rest;
+    }
+    return true;
+}
+
+edge *export_interpolate(export_call *c) {
     const char *mode = export_word(c, "mode");
-    int64_t axes[AXES] = {FIRST, FIRST + 1}, pair = AXES;
+    int64_t axes[AXES] = {FIRST, FIRST + 1}, pair = AXES, size[AXES];
     if (export_int(c, "antialias")) return smoothed(c);
-    float scale[] = {(float)export_real(c, "scale_h"), (float)export_real(c, "scale_w")};
-    edge *sizes = size.n ? export_ints(c, size.n, size.integers) : NULL;
-    edge *scales = size.n ? NULL : export_constant(c, WEFT_F32, 1, &pair, scale);
+    double scale[] = {export_real(c, "scale_h"), export_real(c, "scale_w")};
+    float narrow[] = {(float)scale[0], (float)scale[1]};
+    bool is_sized = sizes_of(c, scale, size);
+    edge *sizes = is_sized ? export_ints(c, AXES, size) : NULL;
+    edge *scales = is_sized ? NULL : export_constant(c, WEFT_F32, 1, &pair, narrow);
     edge *y = export_new(c, "Resize", 4, (edge *[]){export_in(c, 0), NULL, scales, sizes}, 1);
     bool is_nearest = !strncmp(mode, "nearest", 7), is_exact = !strcmp(mode, "nearest_exact"),
          is_cubic = !strcmp(mode, "bicubic");

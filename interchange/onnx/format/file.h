@@ -42,6 +42,7 @@ typedef struct onnx_tensor {
     bool is_external;   /* in another file: */
     const char *location;
     uint64_t offset, length; /* length 0: to the end */
+    bool is_constant;        /* an initializer that is not a parameter (import/trained.c) */
 } onnx_tensor;
 
 /* AttributeProto.AttributeType. */
@@ -59,13 +60,14 @@ typedef enum onnx_attribute_type {
 typedef struct onnx_attribute {
     const char *name;
     const char *reference; /* within a function: the attribute of the call that it is; NULL: it is a value */
-    int type;
+    int type;              /* where the file leaves it out: of the field that it has; 0: of any type */
     float real;
     int64_t integer;
     const char *text;
     onnx_tensor *tensor;
-    wire_range graph; /* GraphProto, read when it is needed */
-    int n;            /* of reals, integers or texts */
+    wire_range graph;        /* GraphProto */
+    struct onnx_graph *body; /* the same, read when it is first asked for: until then it has no name */
+    int n;                   /* of reals, integers or texts */
     float *reals;
     int64_t *integers;
     const char **texts;
@@ -73,12 +75,14 @@ typedef struct onnx_attribute {
 
 typedef struct onnx_node {
     const char *name, *op;
-    const char *domain; /* "" for ONNX's own */
-    int index;          /* in its graph */
+    const char *domain;   /* "" for ONNX's own */
+    const char *overload; /* of a function that has several; "": the one without a name */
+    int index;            /* in its graph */
     int n_in, n_out;
     const char **in, **out; /* names of values; "": left out */
     int n_attributes;
     onnx_attribute *attributes;
+    bool is_fused; /* no node of the file: the importer put it in the place of several (import/fuse.c) */
 } onnx_node;
 
 /* An axis of an input or output as a file declares it. */
@@ -98,7 +102,7 @@ typedef struct onnx_port {
 
 /* A graph, or the body of a function. */
 typedef struct onnx_graph {
-    const char *name;
+    const char *name; /* "" where the file has none */
     int n_nodes, n_initializers, n_inputs, n_outputs;
     onnx_node *nodes; /* each after those whose results it reads */
     onnx_tensor *initializers;
@@ -111,7 +115,7 @@ typedef struct onnx_opset {
 } onnx_opset;
 
 typedef struct onnx_function {
-    const char *domain, *name;
+    const char *domain, *name, *overload;
     onnx_graph body; /* inputs and outputs have names alone */
     int n_opsets;
     onnx_opset *opsets;

@@ -147,23 +147,34 @@ static void read_attribute_texts(onnx_file *file, const wire_field *f, onnx_attr
     if (text) *text = text_of(file, f);
 }
 
+/* The type whose field it is; 0: of another field. Old exporters leave the type out. */
+static int type_of_field(uint32_t number) {
+    return number >= ATTRIBUTE_F && number <= ATTRIBUTE_STRINGS
+               ? (int)(number - ATTRIBUTE_F) + ONNX_ATTRIBUTE_FLOAT
+               : 0;
+}
+
 static void read_attribute(onnx_file *file, wire_range message, onnx_attribute *a) {
+    int type = 0;
     wire_field f;
     *a = (onnx_attribute){.name = "", .text = ""};
     for (wire w = wire_of(&file->wire, message); wire_next(&w, &f);) {
         uint32_t bits = (uint32_t)f.value;
+        if (type_of_field(f.number)) type = type_of_field(f.number);
         if (is(&f, ATTRIBUTE_NAME, WIRE_BYTES)) a->name = text_of(file, &f);
         if (is(&f, ATTRIBUTE_F, WIRE_FIXED32)) memcpy(&a->real, &bits, sizeof bits);
         if (is(&f, ATTRIBUTE_I, WIRE_VARINT)) a->integer = (int64_t)f.value;
         if (is(&f, ATTRIBUTE_S, WIRE_BYTES)) a->text = text_of(file, &f);
         if (is(&f, ATTRIBUTE_T, WIRE_BYTES)) read_attribute_tensor(file, f.bytes, a);
         if (is(&f, ATTRIBUTE_G, WIRE_BYTES)) a->graph = f.bytes;
+        if (is(&f, ATTRIBUTE_G, WIRE_BYTES)) a->body = kit_take(file->arena, 1, sizeof *a->body);
         if (f.number == ATTRIBUTE_FLOATS) read_reals(file, &f, &a->reals, &a->n);
         if (f.number == ATTRIBUTE_INTS) read_integers(file, &f, &a->integers, &a->n);
         if (is(&f, ATTRIBUTE_STRINGS, WIRE_BYTES)) read_attribute_texts(file, &f, a);
         if (is(&f, ATTRIBUTE_TYPE, WIRE_VARINT)) a->type = (int)(f.value & INT32_MAX);
         if (is(&f, ATTRIBUTE_REF_ATTR_NAME, WIRE_BYTES)) a->reference = text_of(file, &f);
     }
+    if (!a->type) a->type = type;
 }
 
 /* ---- NodeProto ---- */
@@ -175,6 +186,7 @@ enum {
     NODE_OP_TYPE = 4,
     NODE_ATTRIBUTE = 5,
     NODE_DOMAIN = 7,
+    NODE_OVERLOAD = 8,
 };
 
 static void add_text(onnx_file *file, const wire_field *f, const char ***texts, int *n) {
@@ -190,7 +202,7 @@ static const char *domain_of(onnx_file *file, const wire_field *f) {
 
 static void read_node(onnx_file *file, wire_range message, onnx_node *node, int index) {
     wire_field f;
-    *node = (onnx_node){.name = "", .op = "", .domain = "", .index = index};
+    *node = (onnx_node){.name = "", .op = "", .domain = "", .overload = "", .index = index};
     for (wire w = wire_of(&file->wire, message); wire_next(&w, &f);) {
         onnx_attribute *a = NULL;
         if (is(&f, NODE_INPUT, WIRE_BYTES)) add_text(file, &f, &node->in, &node->n_in);
@@ -198,6 +210,7 @@ static void read_node(onnx_file *file, wire_range message, onnx_node *node, int 
         if (is(&f, NODE_NAME, WIRE_BYTES)) node->name = text_of(file, &f);
         if (is(&f, NODE_OP_TYPE, WIRE_BYTES)) node->op = text_of(file, &f);
         if (is(&f, NODE_DOMAIN, WIRE_BYTES)) node->domain = domain_of(file, &f);
+        if (is(&f, NODE_OVERLOAD, WIRE_BYTES)) node->overload = text_of(file, &f);
         if (is(&f, NODE_ATTRIBUTE, WIRE_BYTES)) a = ONE_MORE(file, node->attributes, node->n_attributes);
         if (a) read_attribute(file, f.bytes, a);
     }
@@ -298,7 +311,9 @@ static weft_status result_of(onnx_file *file, weft_error *error) {
 
 weft_status onnx_graph_read(onnx_file *file, wire_range message, onnx_graph *graph, weft_error *error) {
     read_graph(file, message, graph);
-    return result_of(file, error);
+    weft_status status = result_of(file, error);
+    if (status) graph->name = NULL;
+    return status;
 }
 
 /* ---- FunctionProto ---- */
@@ -311,6 +326,7 @@ enum {
     FUNCTION_OPSET = 9,
     FUNCTION_DOMAIN = 10,
     FUNCTION_ATTRIBUTE_PROTO = 11,
+    FUNCTION_OVERLOAD = 13,
     OPSET_DOMAIN = 1, /* OperatorSetIdProto */
     OPSET_VERSION = 2,
 };
@@ -327,7 +343,7 @@ static void read_opset(onnx_file *file, wire_range message, onnx_opset *opset) {
 static void read_function(onnx_file *file, wire_range message, onnx_function *function) {
     wire_field f;
     onnx_graph *body = &function->body;
-    *function = (onnx_function){.domain = "", .name = ""};
+    *function = (onnx_function){.domain = "", .name = "", .overload = ""};
     for (wire w = wire_of(&file->wire, message); wire_next(&w, &f);) {
         onnx_node *node = NULL;
         onnx_port *port = NULL;
@@ -335,6 +351,7 @@ static void read_function(onnx_file *file, wire_range message, onnx_function *fu
         onnx_attribute *attribute = NULL;
         if (is(&f, FUNCTION_NAME, WIRE_BYTES)) function->name = text_of(file, &f);
         if (is(&f, FUNCTION_DOMAIN, WIRE_BYTES)) function->domain = domain_of(file, &f);
+        if (is(&f, FUNCTION_OVERLOAD, WIRE_BYTES)) function->overload = text_of(file, &f);
         if (is(&f, FUNCTION_INPUT, WIRE_BYTES)) port = ONE_MORE(file, body->inputs, body->n_inputs);
         if (is(&f, FUNCTION_OUTPUT, WIRE_BYTES)) port = ONE_MORE(file, body->outputs, body->n_outputs);
         if (is(&f, FUNCTION_NODE, WIRE_BYTES)) node = ONE_MORE(file, body->nodes, body->n_nodes);

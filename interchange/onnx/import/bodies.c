@@ -7,7 +7,9 @@
 const onnx_function *onnx_function_of(const onnx_file *file, const onnx_node *node) {
     for (int i = 0; i < file->n_functions; i++) {
         const onnx_function *f = &file->functions[i];
-        if (!strcmp(f->name, node->op) && !strcmp(f->domain, node->domain)) return f;
+        if (!strcmp(f->name, node->op) && !strcmp(f->domain, node->domain) &&
+            !strcmp(f->overload, node->overload))
+            return f;
     }
     return NULL;
 }
@@ -34,11 +36,14 @@ static bool may_build(onnx_call *c) {
 
 bool onnx_inline(onnx_call *c, const onnx_function *f) {
     importer *in = c->in;
-    onnx_frame *outside = in->frame, *frame = kit_take(in->arena, 1, sizeof *frame);
-    if (!frame) return kit_no_memory(in->error, f->name), false;
     if (!may_build(c)) return false;
-    *frame = (onnx_frame){
-        .call = c->node, .call_frame = outside, .function = f, .n_opsets = f->n_opsets, .opsets = f->opsets};
+    onnx_frame *outside = in->frame, *frame = onnx_frame_new(in->arena, ONNX_BODY_PLACES,
+                                                             (onnx_frame){.call = c->node,
+                                                                          .call_frame = outside,
+                                                                          .function = f,
+                                                                          .n_opsets = f->n_opsets,
+                                                                          .opsets = f->opsets});
+    if (!frame) return kit_no_memory(in->error, f->name), false;
     for (int i = 0; i < f->body.n_inputs && i < c->node->n_in; i++)
         if (c->operands[i] && !alias(in, frame, f->body.inputs[i].name, c->operands[i])) return false;
     in->frame = frame;
@@ -46,6 +51,7 @@ bool onnx_inline(onnx_call *c, const onnx_function *f) {
     bool is_built = onnx_nodes(in, &f->body);
     in->depth--;
     in->frame = outside;
+    in->node = c->node;
     for (int i = 0; is_built && i < c->node->n_out; i++) {
         onnx_value *v = i < f->body.n_outputs ? onnx_find(frame, f->body.outputs[i].name) : NULL;
         if (!*c->node->out[i]) continue;
@@ -59,10 +65,9 @@ bool onnx_inline(onnx_call *c, const onnx_function *f) {
 
 const onnx_graph *onnx_body_of(onnx_call *c, const char *attribute) {
     const onnx_attribute *a = onnx_attribute_of(c, attribute);
-    onnx_graph *body = kit_take(c->in->arena, 1, sizeof *body);
-    if (!body) return kit_no_memory(c->in->error, c->node->op), NULL;
-    if (!a) return onnx_refuse(c, "it has no %s", attribute), NULL;
-    return onnx_graph_read(&c->in->onnx->file, a->graph, body, c->in->error) ? NULL : body;
+    if (!a || !a->body) return onnx_refuse(c, "it has no %s", attribute), NULL;
+    if (!a->body->name && onnx_graph_read(&c->in->onnx->file, a->graph, a->body, c->in->error)) return NULL;
+    return a->body;
 }
 
 /* Values for the inputs, then the nodes. */
@@ -74,18 +79,19 @@ static bool build_body(importer *in, const onnx_graph *body, onnx_value *const *
 
 bool onnx_body(onnx_call *c, const onnx_graph *body, onnx_value *const *inputs, onnx_value **outputs) {
     importer *in = c->in;
-    onnx_frame *outside = in->frame, *frame = kit_take(in->arena, 1, sizeof *frame);
-    if (!frame) return kit_no_memory(in->error, c->node->op), false;
     if (!may_build(c)) return false;
-    *frame = (onnx_frame){.outer = outside,
-                          .call = outside->call,
-                          .call_frame = outside->call_frame,
-                          .function = outside->function};
+    onnx_frame *outside = in->frame, *frame = onnx_frame_new(in->arena, ONNX_BODY_PLACES,
+                                                             (onnx_frame){.outer = outside,
+                                                                          .call = outside->call,
+                                                                          .call_frame = outside->call_frame,
+                                                                          .function = outside->function});
+    if (!frame) return kit_no_memory(in->error, c->node->op), false;
     in->frame = frame;
     in->depth++;
     bool is_built = build_body(in, body, inputs);
     in->depth--;
     in->frame = outside;
+    in->node = c->node;
     for (int i = 0; is_built && i < body->n_outputs; i++) {
         outputs[i] = onnx_find(frame, body->outputs[i].name);
         if (!outputs[i]) return onnx_refuse(c, "its graph makes no result %d", i);

@@ -180,10 +180,10 @@ const onnx_attribute *onnx_attribute_of(onnx_call *c, const char *name) {
     return referred(c->in->frame, a);
 }
 
-/* The attribute, which must be of a type. Files of old exporters leave the type out. */
+/* The attribute, which must be of a type, or have neither type nor value: then it is 0, or empty. */
 static const onnx_attribute *typed(onnx_call *c, const char *name, onnx_attribute_type type) {
     const onnx_attribute *a = onnx_attribute_of(c, name);
-    if (!a || a->type == (int)type) return a;
+    if (!a || !a->type || a->type == (int)type) return a;
     onnx_refuse(c, "its attribute '%.60s' has another type than the operator's", name);
     return NULL;
 }

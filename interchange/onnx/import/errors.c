@@ -17,7 +17,7 @@ weft_value *onnx_refuse(onnx_call *c, const char *format, ...) {
 
 bool onnx_failed(importer *in, int side, const onnx_call *c) {
     weft_error error = {0};
-    if (weft_model_take_error(weft_graph_model(in->graph[side]), &error)) {
+    if (weft_model_take_error(in->model[side], &error)) {
         if (c)
             onnx_refuse((onnx_call *)c, "%s%s", side ? "with another batch: " : "", error.text);
         else

@@ -125,6 +125,9 @@ static bool all_follow(const onnx_call *c, onnx_known *const *here, onnx_known *
 
 bool onnx_fold(onnx_call *c, const onnx_operator *op, onnx_value **results) {
     enum { MOST = 64 };
+    if (c->in->folded++ == ONNX_FOLDED)
+        return onnx_refuse(c, "more than %d nodes of known operands are computed while importing",
+                           ONNX_FOLDED);
     onnx_known *made[SIDES][MOST] = {{0}};
     bool is_one = !depends_on_side(c);
     for (c->side = 0; c->side < SIDES; c->side++) {

@@ -11,24 +11,25 @@ typedef struct named {
     const char *name;
     int maker; /* index of the node; -1: none */
     int uses;
+    const onnx_tensor *initializer; /* NULL: it is not one */
 } named;
 
 typedef struct fuser {
     importer *in;
     onnx_graph *graph;
     bool *gone; /* by node */
-    named *table[1024];
+    named *table[ONNX_PLACES];
 } fuser;
 
 /* ---- makers and uses ---- */
 
 static named *named_of(fuser *f, const char *name) {
-    named **list = &f->table[kit_hash(name, strlen(name), 0) & 1023];
+    named **list = &f->table[kit_hash(name, strlen(name), 0) & (ONNX_PLACES - 1)];
     for (named *n = *list; n; n = n->next)
         if (!strcmp(n->name, name)) return n;
     named *made = kit_take(f->in->arena, 1, sizeof *made);
     if (!made) return NULL;
-    *made = (named){*list, name, -1, 0};
+    *made = (named){.next = *list, .name = name, .maker = -1};
     return *list = made;
 }
 
@@ -46,6 +47,11 @@ static bool read_all(fuser *f) {
         for (int j = 0; j < n->n_attributes; j++)
             if (n->attributes[j].graph.end)
                 return false; /* a branch may read any name: nothing is replaced */
+    }
+    for (int i = 0; i < f->graph->n_initializers; i++) {
+        named *v = named_of(f, f->graph->initializers[i].name);
+        if (!v) return false;
+        v->initializer = &f->graph->initializers[i];
     }
     for (int i = 0; i < f->graph->n_outputs; i++) {
         named *v = named_of(f, f->graph->outputs[i].name);
@@ -71,17 +77,17 @@ static const onnx_node *made_only_by(fuser *f, const char *name, const char *op)
 /* ---- constants ---- */
 
 static const onnx_tensor *constant_named(fuser *f, const char *name) {
+    const named *v = named_of(f, name);
     const onnx_node *n = made_by(f, name, "Constant");
-    for (int i = 0; i < f->graph->n_initializers; i++)
-        if (!strcmp(f->graph->initializers[i].name, name)) return &f->graph->initializers[i];
+    if (v && v->initializer) return v->initializer;
     return n && n->n_attributes == 1 ? n->attributes[0].tensor : NULL;
 }
 
-/* One number of f32 that the file has. */
+/* One number of f32 that the file has. With more axes it would give what it is joined with more, too. */
 static bool is_number(fuser *f, const char *name, float *number) {
     const onnx_tensor *t = constant_named(f, name);
     weft_error ignored = {0};
-    return t && t->type == ONNX_FLOAT && onnx_tensor_bytes(t) == sizeof *number &&
+    return t && t->type == ONNX_FLOAT && t->ndim <= 1 && onnx_tensor_bytes(t) == sizeof *number &&
            !onnx_tensor_read(&f->in->onnx->file, t, 0, number, sizeof *number, &ignored);
 }
 
@@ -138,6 +144,8 @@ static void replace(match *m, const onnx_node *last, const char *op, int n_in, c
     onnx_node made = {.name = n->name,
                       .op = op,
                       .domain = "weft",
+                      .overload = "",
+                      .is_fused = true,
                       .index = n->index,
                       .n_in = n_in,
                       .in = operands,
@@ -179,13 +187,20 @@ static const onnx_node *guarded_softmax(match *m, const char *name) {
     return part(m, s);
 }
 
+/* Whether it is along the last axis alone. Before opset 13 the axis is 1 where none is given, and the axes
+ * from it on are one. */
+static bool is_of_last(fuser *f, const onnx_node *softmax) {
+    int64_t otherwise = onnx_opset_of(f->in->frame, "") < 13 ? 1 : -1;
+    return integer_attribute(softmax, "axis", otherwise) == -1;
+}
+
 static bool match_attention(fuser *f, const onnx_node *last) {
     match m = {.f = f};
     const char *in[5] = {"", "", "", "", ""};
     int n_masks = 0;
     double scale = 1;
     const onnx_node *softmax = guarded_softmax(&m, last->in[0]);
-    if (!softmax || integer_attribute(softmax, "axis", -1) != -1) return false;
+    if (!softmax || !is_of_last(f, softmax)) return false;
     const char *scores = softmax->in[0];
     for (const onnx_node *add; n_masks < 2 && (add = made_only_by(f, scores, "Add")); part(&m, add)) {
         /* the scores are what a product makes, maybe after a factor or a second mask; the other operand

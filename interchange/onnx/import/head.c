@@ -29,6 +29,16 @@ static const onnx_node *product_before(const onnx_graph *g, const onnx_node *n) 
     return NULL;
 }
 
+/* Whether attributes make it more than x W + b, which the new layer is; W may be transposed. */
+static bool is_more(const onnx_node *n) {
+    for (int i = 0; i < n->n_attributes; i++) {
+        const onnx_attribute *a = &n->attributes[i];
+        bool is_scale = !strcmp(a->name, "alpha") || !strcmp(a->name, "beta");
+        if ((is_scale && a->real != 1) || (!strcmp(a->name, "transA") && a->integer)) return true;
+    }
+    return false;
+}
+
 bool onnx_head_find(importer *in) {
     const weft_onnx_options *o = in->options;
     const onnx_graph *g = &in->onnx->file.graph;
@@ -45,6 +55,14 @@ bool onnx_head_find(importer *in) {
                  "%.300s: '%.80s' is made by %.60s: a new head takes the place of a linear layer, "
                  "Gemm or MatMul with weights of the file, whose result it is named by",
                  path, o->head, last->op);
+        return false;
+    }
+    if (is_more(layer)) {
+        kit_fail(
+            in->error, WEFT_UNSUPPORTED,
+            "%.300s: '%.80s' is made by a Gemm whose transA, alpha or beta is not the default: a new head "
+            "takes the place of x W + b alone",
+            path, o->head);
         return false;
     }
     in->head = (onnx_head){last, before, layer->in[0], layer->in[1]};

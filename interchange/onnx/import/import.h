@@ -44,7 +44,8 @@ typedef struct onnx_frame {
     const onnx_function *function;
     int n_opsets;
     const onnx_opset *opsets;
-    onnx_value *table[256];
+    size_t mask; /* places in the table less 1: these are a power of 2 */
+    onnx_value **table;
 } onnx_frame;
 
 /* A parameter or state, and where its initial value is. */
@@ -76,11 +77,15 @@ typedef struct importer {
     kit_arena *arena;
     const weft_onnx_options *options;
     const struct onnx_operator *operators; /* the table; the last row has no name */
+    weft_model *model[SIDES];
     weft_graph *graph[SIDES];
     int64_t batch[SIDES];
-    onnx_frame *frame; /* the present one */
-    int depth;         /* of functions and branches */
-    int bodies;        /* how many functions, branches and steps of loops are built */
+    onnx_frame *frame;     /* the present one */
+    int depth;             /* of functions and branches */
+    int bodies;            /* how many functions, branches and steps of loops are built */
+    int folded;            /* how many nodes are computed */
+    size_t known_bytes;    /* of the elements of known values */
+    const onnx_node *node; /* that is imported; NULL: none is yet */
     onnx_head head;
     const char *scope;      /* of the node that is built: "encoder/layer1" */
     bool is_entered[SIDES]; /* the scope is open in the graph of this side */
@@ -164,11 +169,16 @@ void onnx_shape_of(onnx_call *c, int i, int64_t lengths[WEFT_MAX_NDIM]);
 
 /* "model.onnx: node 12 'fc' (Gemm): " and why; returns NULL, so that a row refuses in one line. */
 weft_value *onnx_refuse(onnx_call *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Whether two graphs of the file are the same calls (same.c); false: they are not, or an error stands. */
+bool onnx_same_graphs(importer *in, const weft_graph *a, const weft_graph *b);
 /* Whether a model has recorded an error, which becomes the import's; `c` may be NULL. */
 bool onnx_failed(importer *in, int side, const onnx_call *c);
 
 /* ---- names (names.c) ---- */
 
+enum { ONNX_PLACES = 1 << 16, ONNX_BODY_PLACES = 64 }; /* of a file's own graph, and of bodies */
+/* A frame like `like`, with a table of so many places; NULL: out of memory. */
+onnx_frame *onnx_frame_new(kit_arena *arena, size_t places, onnx_frame like);
 /* The value that a name means here; NULL: no such value. */
 onnx_value *onnx_find(onnx_frame *frame, const char *name);
 onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name);
@@ -188,6 +198,9 @@ void onnx_leave(importer *in, const char *path, int side);
 const onnx_known *onnx_known_of(importer *in, onnx_value *v, int side);
 /* Whether it is trained: an initializer of floating point with more than one element. */
 bool onnx_is_parameter(const onnx_value *v);
+/* How many bytes the known values of a graph may have, and how many nodes may be computed. */
+#define ONNX_KNOWN_BYTES ((size_t)1 << 31)
+enum { ONNX_FOLDED = 100000 };
 onnx_known *onnx_known_new(importer *in, const tensor *type);
 bool onnx_known_equal(const onnx_known *a, const onnx_known *b); /* false where one is NULL */
 double onnx_known_number(const onnx_known *k, int64_t i);        /* element i, exact up to 2^53 */
@@ -207,6 +220,8 @@ weft_value *onnx_value_in(importer *in, onnx_value *v, int side);
 weft_value *onnx_state_in(importer *in, onnx_value *v, int side);
 /* The path of an initializer as a parameter, which no other one has. */
 const char *onnx_path_for(importer *in, const onnx_tensor *t);
+/* Marks the initializers of a graph that are constants (trained.c). */
+void onnx_find_parameters(importer *in, const onnx_graph *g);
 /* How a variable begins without weights. */
 weft_init onnx_initial(importer *in, const onnx_tensor *t, bool is_state);
 /* Define the inputs of a graph, and its initializers or these alone; name its outputs. */
@@ -225,13 +240,15 @@ bool onnx_head_build(importer *in);
 
 /* ---- nodes (nodes.c), and graphs within a graph (bodies.c) ---- */
 
+/* The version of a domain's operators that nodes of a frame are of; 0: the file does not name it. */
+int64_t onnx_opset_of(const onnx_frame *frame, const char *domain);
 /* Builds the nodes of a graph in the present frame. */
 bool onnx_nodes(importer *in, const onnx_graph *graph);
 
 enum { ONNX_DEEPEST = 32 };
 /* How many bodies of functions and nodes a file may build: a loop has one for each step. */
 enum { ONNX_BODIES = 1 << 15 };
-/* The file's function of a node's name; NULL: there is none. */
+/* The file's function of a node's domain, name and overload; NULL: there is none. */
 const onnx_function *onnx_function_of(const onnx_file *file, const onnx_node *node);
 /* Builds the body of a function in the place of its call. */
 bool onnx_inline(onnx_call *c, const onnx_function *f);

@@ -7,24 +7,55 @@ static const weft_onnx_constant *constant_for(const importer *in, const char *na
     return NULL;
 }
 
-/* Whether a constant is of the type that the file has for the input. */
-static bool is_of_type(importer *in, const weft_onnx_constant *given) {
-    const onnx_graph *g = &in->onnx->file.graph;
-    for (int i = 0; i < g->n_inputs; i++) {
-        weft_dtype dtype;
-        const onnx_port *port = &g->inputs[i];
-        if (strcmp(port->name, given->name) || !onnx_dtype(port->type, &dtype) || dtype == given->dtype)
-            continue;
-        kit_fail(in->error, WEFT_TYPE, "%.300s: the constant '%.80s' is %s; the input is %s",
-                 in->onnx->file.wire.path, given->name, weft_dtype_name(given->dtype),
-                 weft_dtype_name(dtype));
+static const onnx_port *port_of(const onnx_graph *g, const char *name) {
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!strcmp(g->inputs[i].name, name)) return &g->inputs[i];
+    return NULL;
+}
+
+/* Whether a constant is one, whatever the file has. */
+static bool is_constant(importer *in, const weft_onnx_constant *given) {
+    if (weft_reserved_check(given->reserved, sizeof given->reserved, "weft_onnx_constant", in->error))
         return false;
-    }
+    bool is_good = given->ndim >= 0 && given->ndim <= WEFT_MAX_NDIM;
+    for (int i = 0; is_good && i < given->ndim; i++) is_good = given->shape[i] >= 0;
+    if (!is_good)
+        kit_fail(in->error, WEFT_ARGUMENT,
+                 "the constant '%.80s' has %d axes: 0 to %d are needed, each of length 0 or more",
+                 given->name, given->ndim, WEFT_MAX_NDIM);
+    return is_good;
+}
+
+/* Whether a constant is of the type that the file has for the input. */
+static bool is_of_type(importer *in, const onnx_port *port, const weft_onnx_constant *given) {
+    weft_dtype dtype;
+    if (!onnx_dtype(port->type, &dtype) || dtype == given->dtype) return true;
+    kit_fail(in->error, WEFT_TYPE, "%.300s: the constant '%.80s' is %s; the input is %s",
+             in->onnx->file.wire.path, given->name, weft_dtype_name(given->dtype), weft_dtype_name(dtype));
+    return false;
+}
+
+/* Whether it has the axes that the file has for the input, where it says so. */
+static bool is_of_shape(importer *in, const onnx_port *port, const weft_onnx_constant *given) {
+    if (!port->has_shape) return true;
+    if (port->ndim != given->ndim)
+        return kit_fail(in->error, WEFT_SHAPE, "%.300s: the constant '%.80s' has %d axes; the input has %d",
+                        in->onnx->file.wire.path, given->name, given->ndim, port->ndim),
+               false;
+    for (int i = 0; i < port->ndim; i++)
+        if (port->axes[i].length > 0 && port->axes[i].length != given->shape[i])
+            return kit_fail(
+                       in->error, WEFT_SHAPE,
+                       "%.300s: axis %d of the constant '%.80s' has length %jd; that of the input has %jd",
+                       in->onnx->file.wire.path, i, given->name, given->shape[i], port->axes[i].length),
+                   false;
     return true;
 }
 
 static bool define_constant(importer *in, const weft_onnx_constant *given) {
-    if (!is_of_type(in, given)) return false;
+    const onnx_port *port = port_of(&in->onnx->file.graph, given->name);
+    if (!is_constant(in, given)) return false;
+    if (port && (!is_of_type(in, port, given) || !is_of_shape(in, port, given))) return false;
     tensor type = tensor_of(given->dtype, given->ndim, given->shape);
     onnx_value *v = onnx_define(in, in->frame, given->name);
     onnx_known *k = v ? onnx_known_new(in, &type) : NULL;
@@ -34,20 +65,42 @@ static bool define_constant(importer *in, const weft_onnx_constant *given) {
     return true;
 }
 
-/* Whether an axis is the batch: the first of an input that has no length, and others of its name. */
-static bool is_batch(const onnx_graph *g, const onnx_axis *axis, int place) {
-    if (axis->length > 0) return false;
-    for (int i = 0; i < g->n_inputs; i++) {
-        const onnx_axis *first = g->inputs[i].ndim ? g->inputs[i].axes : NULL;
-        if (axis->name && first && first->length <= 0 && first->name && !strcmp(first->name, axis->name))
-            return true;
+/* ---- the batch, where options do not say which axes it is ---- */
+
+static bool options_name_batch(const weft_onnx_options *o) {
+    for (int i = 0; i < o->n_axes; i++)
+        if (o->axes[i].length == WEFT_BATCH) return true;
+    return false;
+}
+
+/* As weft_onnx_export() writes it. */
+static bool is_called_batch(const onnx_axis *axis) {
+    return axis->length <= 0 && axis->name && !strcmp(axis->name, "batch");
+}
+
+/* Whether the first axis of an input is taken for the batch: it has no length, and no other is called so. */
+static bool begins_with_batch(const onnx_port *port) {
+    for (int i = 1; i < port->ndim; i++)
+        if (is_called_batch(&port->axes[i]) && !is_called_batch(port->axes)) return false;
+    return port->ndim && port->axes->length <= 0;
+}
+
+/* Whether an axis is the batch: one that is called so, the first of an input, and others of its name. */
+static bool is_batch(const importer *in, const onnx_port *port, int place) {
+    const onnx_graph *g = &in->onnx->file.graph;
+    const onnx_axis *axis = &port->axes[place];
+    if (axis->length > 0 || options_name_batch(in->options)) return false;
+    if (is_called_batch(axis) || (!place && begins_with_batch(port))) return true;
+    for (int i = 0; axis->name && i < g->n_inputs; i++) {
+        const onnx_axis *first = g->inputs[i].axes;
+        if (begins_with_batch(&g->inputs[i]) && first->name && !strcmp(first->name, axis->name)) return true;
     }
-    return place == 0;
+    return false;
 }
 
 static bool length_of_axis(importer *in, const onnx_port *port, int i, int64_t *length) {
     const onnx_axis *axis = &port->axes[i];
-    *length = axis->length > 0 ? axis->length : is_batch(&in->onnx->file.graph, axis, i) ? WEFT_BATCH : 0;
+    *length = axis->length > 0 ? axis->length : is_batch(in, port, i) ? WEFT_BATCH : 0;
     for (int j = 0; axis->name && j < in->options->n_axes; j++)
         if (!strcmp(axis->name, in->options->axes[j].name)) *length = in->options->axes[j].length;
     if (*length) return true;
@@ -115,12 +168,6 @@ bool onnx_initializers(importer *in, const onnx_graph *g) {
 
 /* ---- names in options ---- */
 
-static bool has_input(const onnx_graph *g, const char *name) {
-    for (int i = 0; i < g->n_inputs; i++)
-        if (!strcmp(g->inputs[i].name, name)) return true;
-    return false;
-}
-
 static bool has_axis(const onnx_graph *g, const char *name) {
     for (int i = 0; i < g->n_inputs; i++)
         for (int j = 0; j < g->inputs[i].ndim; j++)
@@ -141,9 +188,9 @@ static bool names_are_known(importer *in, const onnx_graph *g) {
     for (int i = 0; i < o->n_axes && good; i++)
         good = knows(in, has_axis(g, o->axes[i].name), "axis of an input", o->axes[i].name);
     for (int i = 0; i < o->n_constants && good; i++)
-        good = knows(in, has_input(g, o->constants[i].name), "input", o->constants[i].name);
+        good = knows(in, port_of(g, o->constants[i].name), "input", o->constants[i].name);
     for (int i = 0; i < o->n_images && good; i++)
-        good = knows(in, has_input(g, o->images[i].name), "input", o->images[i].name);
+        good = knows(in, port_of(g, o->images[i].name), "input", o->images[i].name);
     return good;
 }
 

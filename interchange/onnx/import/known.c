@@ -3,11 +3,27 @@
 
 #include "runtime/data/convert.h"
 
+/* Whether so many bytes more are within what known values may have: files may be hostile. */
+static bool has_room(importer *in, size_t bytes) {
+    if (bytes <= ONNX_KNOWN_BYTES - in->known_bytes) {
+        in->known_bytes += bytes;
+        return true;
+    }
+    const onnx_node *n = in->node;
+    char place[200] = "";
+    if (n) snprintf(place, sizeof place, "node %d '%.80s' (%.60s): ", n->index, n->name, n->op);
+    kit_fail(in->error, WEFT_UNSUPPORTED,
+             "%.300s: %sthe values that are known while importing have more than %d GiB",
+             in->onnx->file.wire.path, place, (int)(ONNX_KNOWN_BYTES >> 30));
+    return false;
+}
+
 onnx_known *onnx_known_new(importer *in, const tensor *type) {
-    onnx_known *k = kit_take(in->arena, 1, sizeof *k);
     size_t bytes = weft_dtype_bytes(type->dtype);
     for (int i = 0; i < type->ndim; i++)
         if (!kit_mul(&bytes, bytes, (size_t)type->shape[i])) bytes = SIZE_MAX;
+    if (!has_room(in, bytes)) return NULL;
+    onnx_known *k = kit_take(in->arena, 1, sizeof *k);
     if (k) *k = (onnx_known){*type, kit_take(in->arena, bytes ? bytes : 1, 1)};
     if (k && k->data) return k;
     kit_no_memory(in->error, "a constant");
@@ -45,7 +61,7 @@ static const onnx_known *read_initializer(importer *in, const onnx_tensor *t) {
 bool onnx_is_parameter(const onnx_value *v) {
     weft_dtype dtype;
     const onnx_tensor *t = v->initializer;
-    if (!t || !onnx_dtype(t->type, &dtype) || v->known[0]) return false;
+    if (!t || t->is_constant || !onnx_dtype(t->type, &dtype) || v->known[0]) return false;
     return onnx_is_float(dtype) && onnx_tensor_bytes(t) > weft_dtype_bytes(dtype);
 }
 

@@ -3,37 +3,52 @@
 
 /* ---- values by name ---- */
 
-static size_t place_of(const char *name) {
-    return (size_t)(kit_hash(name, strlen(name), 0) & 255);
+onnx_frame *onnx_frame_new(kit_arena *arena, size_t places, onnx_frame like) {
+    onnx_frame *frame = kit_take(arena, 1, sizeof *frame);
+    like.mask = places - 1;
+    like.table = frame ? kit_take(arena, places, sizeof(onnx_value *)) : NULL;
+    if (!like.table) return NULL;
+    *frame = like;
+    return frame;
 }
 
-static onnx_value *find_here(const onnx_frame *frame, const char *name) {
-    onnx_value *v = frame->table[place_of(name)];
+static onnx_value **list_of(const onnx_frame *frame, uint64_t hash) {
+    return &frame->table[(size_t)hash & frame->mask];
+}
+
+static uint64_t hash_of(const char *name) {
+    return kit_hash(name, strlen(name), 0);
+}
+
+static onnx_value *find_here(const onnx_frame *frame, const char *name, uint64_t hash) {
+    onnx_value *v = *list_of(frame, hash);
     while (v && strcmp(v->name, name)) v = v->next;
     return v;
 }
 
 onnx_value *onnx_find(onnx_frame *frame, const char *name) {
-    for (; frame; frame = frame->outer) {
-        onnx_value *v = find_here(frame, name);
+    for (uint64_t hash = hash_of(name); frame; frame = frame->outer) {
+        onnx_value *v = find_here(frame, name, hash);
         if (v) return v;
     }
     return NULL;
 }
 
 onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name) {
-    if (find_here(frame, name)) {
+    uint64_t hash = hash_of(name);
+    if (find_here(frame, name, hash)) {
         kit_fail(in->error, WEFT_FILE, "%.300s: two values are called '%.80s'", in->onnx->file.wire.path,
                  name);
         return NULL;
     }
     onnx_value *v = kit_take(in->arena, 1, sizeof *v);
-    if (!v) {
+    const char *kept = kit_copy(in->arena, name); /* names in options are the caller's, and end with the call */
+    if (!v || !kept) {
         kit_no_memory(in->error, in->onnx->file.wire.path);
         return NULL;
     }
-    onnx_value **list = &frame->table[place_of(name)];
-    *v = (onnx_value){.next = *list, .name = name};
+    onnx_value **list = list_of(frame, hash);
+    *v = (onnx_value){.next = *list, .name = kept};
     return *list = v;
 }
 

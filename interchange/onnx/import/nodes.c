@@ -4,7 +4,7 @@
 
 /* ---- a node with a row ---- */
 
-static int64_t opset_of(const onnx_frame *frame, const char *domain) {
+int64_t onnx_opset_of(const onnx_frame *frame, const char *domain) {
     while (!frame->opsets && frame->outer) frame = frame->outer;
     for (int i = 0; i < frame->n_opsets; i++)
         if (!strcmp(frame->opsets[i].domain, domain)) return frame->opsets[i].version;
@@ -49,10 +49,19 @@ static bool is_understood(onnx_call *c, const onnx_operator *op) {
     return true;
 }
 
+/* Whether the row has asked for an operand that is left out. */
+static bool lacks_operand(const onnx_call *c) {
+    for (int i = 0; i < 64; i++)
+        if (c->asked_operands >> i & 1 && !onnx_has(c, i)) return true;
+    return false;
+}
+
 static bool are_made(onnx_call *c, onnx_value **results) {
-    for (int i = 0; i < c->node->n_out; i++)
-        if (results[i] && !results[i]->value[0] && !results[i]->known[0])
-            return onnx_refuse(c, "its result %d, '%.80s', is not made", i, c->node->out[i]);
+    for (int i = 0; i < c->node->n_out; i++) {
+        if (!results[i] || results[i]->value[0] || results[i]->known[0]) continue;
+        if (!i && lacks_operand(c)) return onnx_refuse(c, "an operand that it needs is left out");
+        return onnx_refuse(c, "its result %d, '%.80s', is not made", i, c->node->out[i]);
+    }
     return true;
 }
 
@@ -137,25 +146,34 @@ static bool rename_initializer(onnx_call *c) {
 }
 
 static bool import_node(importer *in, const onnx_node *node) {
+    in->node = node;
     if (node == in->head.product) return true;
     if (node == in->head.last) return onnx_head_build(in);
-    onnx_call c = {.in = in, .node = node, .opset = opset_of(in->frame, node->domain)};
-    const onnx_operator *op = onnx_operator_find(in, node->domain, node->op, c.opset);
-    const onnx_function *f = op ? NULL : onnx_function_of(&in->onnx->file, node);
+    onnx_call c = {.in = in, .node = node, .opset = onnx_opset_of(in->frame, node->domain)};
+    const onnx_function *f = node->is_fused ? NULL : onnx_function_of(&in->onnx->file, node);
+    const onnx_operator *op = onnx_operator_find(in, node, c.opset);
+    if (op && f && !*node->domain && !*node->overload) f = NULL; /* ONNX's own are what ONNX says */
     if (!take_operands(in, &c)) return false;
     if (is_renaming(&c)) return rename_initializer(&c);
-    if (op) return import_by(&c, op);
     if (f) return onnx_inline(&c, f);
+    if (op) return import_by(&c, op);
     return onnx_refuse(&c, "there is no such operator in Weft's table (docs/onnx.md)%s%s",
                        *node->domain ? ", of domain " : "", node->domain);
+}
+
+/* The error of a node whose row gave nothing and said nothing: it had no operand to begin with. */
+static void fail_silent(importer *in, const onnx_node *n) {
+    bool lacks = n->n_in == 0;
+    for (int i = 0; i < n->n_in; i++) lacks = lacks || !*n->in[i];
+    kit_fail(in->error, lacks ? WEFT_FILE : WEFT_INTERNAL, "%.300s: node %d '%.80s' (%.60s): %s",
+             in->onnx->file.wire.path, n->index, n->name, n->op,
+             lacks ? "an operand that it needs is left out" : "it failed without an error");
 }
 
 bool onnx_nodes(importer *in, const onnx_graph *graph) {
     for (int i = 0; i < graph->n_nodes; i++)
         if (!import_node(in, &graph->nodes[i]) || in->error->status) {
-            if (!in->error->status)
-                kit_fail(in->error, WEFT_INTERNAL, "%.300s: node %d (%.60s) failed without an error",
-                         in->onnx->file.wire.path, i, graph->nodes[i].op);
+            if (!in->error->status) fail_silent(in, &graph->nodes[i]);
             return false;
         }
     return true;

@@ -3,11 +3,16 @@
 
 #include "interchange/onnx/import/types.h"
 
-const onnx_operator *onnx_operator_find(const importer *in, const char *domain, const char *name,
-                                        int64_t opset) {
+/* Rows of the domain "weft" are of what fuse.c makes, and of no node of a file. */
+static bool is_of(const onnx_operator *o, const onnx_node *node) {
+    return !strcmp(o->name, node->op) && !strcmp(o->domain, node->domain) &&
+           !strcmp(o->domain, "weft") == node->is_fused;
+}
+
+const onnx_operator *onnx_operator_find(const importer *in, const onnx_node *node, int64_t opset) {
     const onnx_operator *found = NULL;
     for (const onnx_operator *o = in->operators; o->name; o++) {
-        if (strcmp(o->name, name) || strcmp(o->domain, domain) || o->since > opset) continue;
+        if (!is_of(o, node) || o->since > opset) continue;
         if (!found || o->since > found->since) found = o;
     }
     return found;
@@ -15,6 +20,8 @@ const onnx_operator *onnx_operator_find(const importer *in, const char *domain, 
 
 /* A builder of Weft, which takes integers of few types (types.h). What compares makes bool of them. */
 static weft_value *build_plain(onnx_call *c, const onnx_operator *op) {
+    if (!onnx_has(c, 0) || (op->binary && !onnx_has(c, 1)))
+        return onnx_refuse(c, "an operand that it needs is left out");
     weft_value *a = onnx_in(c, 0), *b = op->binary ? onnx_in(c, 1) : NULL;
     weft_value *wide = onnx_wide(a);
     weft_value *y = op->unary ? op->unary(wide) : op->binary(wide, onnx_wide(b));

@@ -144,6 +144,9 @@ static void training_graphs(import *in, const options *o) {
     weft_optimizer optimizer = optimizer_of(o);
     weft_graph *train = graph_of(in, "train", WEFT_TRAIN);
     weft_value *loss = trained(in, train);
+    weft_parameter_info one;
+    if (o->trainable && !weft_model_parameter(in->model, o->trainable, 0, &one))
+        tool_fail("--trainable=%.80s matches no parameter: graphtool info tells their names", o->trainable);
     weft_minimize(loss, o->trainable, &optimizer);
     weft_output(loss, "loss");
     weft_output(trained(in, graph_of(in, "val", WEFT_EVAL)), "loss");
@@ -210,7 +213,6 @@ const command command_import = {
     .details =
         "Graph predict is the file's. With --loss there are train and val, too, whose input label or target "
         "is what the loss compares with. The weights stand beside the model: m.safetensors beside m.bin.",
-    .example = "graphtool import resnet18.onnx -o m.bin --head logits:10 --loss cross_entropy --minimize "
-               "adamw:lr=1e-4",
+    .example = "graphtool import resnet18.onnx -o m.bin --head logits:10 --loss cross_entropy",
     .run = import_run,
 };

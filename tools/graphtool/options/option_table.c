@@ -48,7 +48,7 @@ const option_row option_rows[] = {
              "length of an axis that the file only names, or batch: sequence=128; once for each",
              .form = OPTION_LIST),
     TEXT_ROW("images", 0, "INPUT[:SCALE]", images,
-             "feed images of bytes: the file expects them in 0 to 1 (unit), -1 to 1 (signed), as imagenet", ),
+             "feed images of bytes, scaled to 0 to 1 (unit), -1 to 1 (signed) or as imagenet", ),
     TEXT_ROW("loss", 0, "LOSS[:VALUE]", loss,
              "train VALUE, or the first output, by cross_entropy, mse, l1, huber or bce_with_logits", ),
     TEXT_ROW("minimize", 0, "TYPE[:FIELDS]", minimize,
@@ -194,8 +194,8 @@ const option_row option_rows[] = {
     FLAG_ROW("markdown", 0, markdown, "print Markdown, as in docs/ops.md", ),
     FLAG_ROW("json", 'j', json, "print JSON with stable keys", .sharing = OWN),
     TEXT_ROW("output", 'o', "FILE", output,
-             "write to FILE; - is standard output, for text (train: weights; "
-             "predict: .png, .npy; export: .onnx; trace: .json)",
+             "write to FILE; - is standard output, for text (train: "
+             "weights; predict: .png, .npy; trace: .json)",
              .sharing = OWN, .file = WRITES, .elsewhere = "out save save-to"),
     TEXT_ROW("config", 0, "FILE", config,
              "read options that are not given from a JSON file, by their names: {\"epochs\": 5}",

@@ -1,0 +1,94 @@
+/* trained.c - which initializers are parameters. Files do not tell buffers from weights: what only nodes
+ * read that no layer has for its weights (the mean and deviation of images, bounds, scales of a Resize),
+ * and what has infinities (masks), is a constant. */
+#include "interchange/onnx/import/import.h"
+
+#include <math.h>
+
+/* Operators that read no weights. */
+static const char *const no_weights[] = {"Sub",
+                                         "Div",
+                                         "Where",
+                                         "Pow",
+                                         "Clip",
+                                         "Max",
+                                         "Min",
+                                         "OneHot",
+                                         "Resize",
+                                         "Upsample",
+                                         "Pad",
+                                         "Mod",
+                                         "Equal",
+                                         "Greater",
+                                         "GreaterOrEqual",
+                                         "Less",
+                                         "LessOrEqual",
+                                         "And",
+                                         "Or",
+                                         "Not",
+                                         "Range",
+                                         "ConstantOfShape",
+                                         "TopK",
+                                         "GridSample",
+                                         "QuantizeLinear",
+                                         "DequantizeLinear",
+                                         NULL};
+
+typedef struct names_of_initializers {
+    size_t room; /* a power of two */
+    onnx_tensor **table;
+} names_of_initializers;
+
+static onnx_tensor **slot_of(const names_of_initializers *t, const char *name) {
+    size_t i = (size_t)kit_hash(name, strlen(name), 0) & (t->room - 1);
+    while (t->table[i] && strcmp(t->table[i]->name, name)) i = (i + 1) & (t->room - 1);
+    return &t->table[i];
+}
+
+static bool has_no_weights(const onnx_node *n) {
+    for (int i = 0; no_weights[i]; i++)
+        if (!*n->domain && !strcmp(n->op, no_weights[i])) return true;
+    return false;
+}
+
+/* Whether a node has a body, which may read any name. */
+static bool has_body(const onnx_node *n) {
+    for (int i = 0; i < n->n_attributes; i++)
+        if (n->attributes[i].graph.end) return true;
+    return false;
+}
+
+/* Whether the first elements are all finite. */
+static bool is_finite(importer *in, const onnx_tensor *t) {
+    enum { SAMPLE = 1 << 14 };
+    weft_error ignored = {0};
+    size_t bytes = onnx_tensor_bytes(t), n = bytes < SAMPLE * sizeof(float) ? bytes : SAMPLE * sizeof(float);
+    float *x = t->type == ONNX_FLOAT && n ? kit_take(in->arena, n, 1) : NULL;
+    bool good = true;
+    if (x && !onnx_tensor_read(&in->onnx->file, t, 0, x, n, &ignored))
+        for (size_t i = 0; i < n / sizeof *x; i++) good = good && isfinite(x[i]);
+    kit_drop(in->arena, x);
+    return good;
+}
+
+void onnx_find_parameters(importer *in, const onnx_graph *g) {
+    names_of_initializers t = {.room = 64};
+    while (t.room < 2 * (size_t)g->n_initializers) t.room *= 2;
+    t.table = kit_take(in->arena, t.room, sizeof *t.table);
+    if (!t.table) return;
+    bool has_bodies = false;
+    for (int i = 0; i < g->n_nodes; i++) has_bodies = has_bodies || has_body(&g->nodes[i]);
+    for (int i = 0; i < g->n_initializers; i++) {
+        *slot_of(&t, g->initializers[i].name) = &g->initializers[i];
+        g->initializers[i].is_constant = !has_bodies;
+    }
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int j = 0; j < g->nodes[i].n_in; j++) {
+            onnx_tensor *read = *slot_of(&t, g->nodes[i].in[j]);
+            if (read && !has_no_weights(&g->nodes[i])) read->is_constant = false;
+        }
+    for (int i = 0; i < g->n_initializers; i++)
+        if (!g->initializers[i].is_constant && !is_finite(in, &g->initializers[i]))
+            g->initializers[i].is_constant = true;
+    kit_drop(in->arena, t.table);
+}
