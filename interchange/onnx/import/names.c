@@ -42,7 +42,7 @@ onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name) {
         return NULL;
     }
     onnx_value *v = kit_take(in->arena, 1, sizeof *v);
-    const char *kept = kit_copy(in->arena, name); /* names in options are the caller's, and end with the call */
+    const char *kept = kit_copy(in->arena, name); /* a name in options ends with the call */
     if (!v || !kept) {
         kit_no_memory(in->error, in->onnx->file.wire.path);
         return NULL;
