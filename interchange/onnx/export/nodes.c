@@ -92,7 +92,7 @@ static edge *make_same(export_call *c, const char *op) {
     return export_new(c, op, n, in, 1);
 }
 
-/* NULL: there is none. */
+/* NULL: no row. */
 static const export_row *row_of(const exporter *e, const char *op) {
     for (const export_row *r = e->rows; r->op; r++)
         if (!strcmp(r->op, op)) return r;

@@ -198,7 +198,7 @@ static void put_port(exporter *e, emit *to, uint32_t field, const char *name, co
 /* Where elements are written. */
 typedef struct saving {
     exporter *e;
-    output *model, *data; /* data: a file of elements; its handle is NULL where there is none */
+    output *model, *data; /* data: a file of elements; its handle is NULL without one */
     bool is_apart;        /* elements go there */
     const char *location; /* its name, from the model's folder */
     uint64_t at;          /* bytes in it so far */

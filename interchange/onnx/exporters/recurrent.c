@@ -11,7 +11,7 @@ typedef struct layer {
     int gates;
     int order[MOST_GATES]; /* for each gate of ONNX that of Weft */
     edge *h0, *c0;         /* initial states, [B, H] */
-    edge *bias;            /* of the state's part, [gates H]; NULL: none */
+    edge *bias;            /* of the state's part, [gates H]; may be NULL */
 } layer;
 
 /* Rows [gates H, ...] in the order of ONNX, with an axis for the direction in front. */

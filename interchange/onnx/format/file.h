@@ -23,13 +23,20 @@ typedef enum onnx_type {
     ONNX_UINT64 = 13,
     ONNX_BFLOAT16 = 16,
 } onnx_type;
-/* The element type of Weft that has the same bytes; false where there is none. */
+/* The element type of Weft that has the same bytes; false: Weft lacks it. */
 bool onnx_dtype(int type, weft_dtype *dtype);
 int onnx_type_of(weft_dtype dtype);
 const char *onnx_type_name(int type); /* "float16"; "type 99" is "unknown" */
 bool onnx_is_float(weft_dtype dtype); /* of floating point */
 /* What files call a parameter: "layer1/0/weight" -> "layer1.0.weight". NULL: out of memory. */
 char *onnx_dotted(kit_arena *arena, const char *path);
+
+/* What the first elements of a tensor of float are like (import/initial.c). */
+typedef struct onnx_sample {
+    size_t n;               /* of these elements; 0: not known */
+    bool is_finite, is_one; /* all of them; all equal */
+    double first, mean, deviation;
+} onnx_sample;
 
 /* A tensor with a value. */
 typedef struct onnx_tensor {
@@ -43,6 +50,7 @@ typedef struct onnx_tensor {
     const char *location;
     uint64_t offset, length; /* length 0: to the end */
     bool is_constant;        /* an initializer that is not a parameter (import/trained.c) */
+    onnx_sample sample;
 } onnx_tensor;
 
 /* AttributeProto.AttributeType. */
@@ -88,7 +96,7 @@ typedef struct onnx_node {
 /* An axis of an input or output as a file declares it. */
 typedef struct onnx_axis {
     int64_t length;   /* 0: not known */
-    const char *name; /* dim_param, as "batch"; NULL: none */
+    const char *name; /* dim_param, as "batch"; NULL: no name */
 } onnx_axis;
 
 /* An input or output. */

@@ -9,7 +9,7 @@
 typedef struct named {
     struct named *next;
     const char *name;
-    int maker; /* index of the node; -1: none */
+    int maker; /* index of the node; -1: no node */
     int uses;
     const onnx_tensor *initializer; /* NULL: it is not one */
 } named;
@@ -162,7 +162,7 @@ static void replace(match *m, const onnx_node *last, const char *op, int n_in, c
 
 /* ---- attention: softmax(scale q k^T + mask) v ---- */
 
-/* The operand of a factor, which is a part; the value itself where there is none. */
+/* The operand of a factor, which is a part; the value itself without one. */
 static const char *without_factor(match *m, const char *name, double *factor) {
     const char *x = name;
     const onnx_node *n = made_only_by(m->f, name, "Mul");

@@ -30,7 +30,7 @@ typedef struct onnx_known {
 typedef struct onnx_value {
     struct onnx_value *next; /* with the same hash */
     const char *name;
-    const onnx_tensor *initializer; /* NULL: it has none */
+    const onnx_tensor *initializer; /* may be NULL */
     const char *renamed; /* it is an Identity of the initializer, with this name; NULL: it is not */
     const onnx_known *known[SIDES]; /* NULL: not known, or not read yet. One pointer twice: it is the same */
     weft_value *value[SIDES];       /* in the graphs; NULL: not made yet */
@@ -38,8 +38,8 @@ typedef struct onnx_value {
 
 /* The names of a graph, of a function or of a branch. */
 typedef struct onnx_frame {
-    struct onnx_frame *outer; /* whose values a branch sees, too; NULL: none */
-    const onnx_node *call;    /* of a function, whose attributes its nodes refer to; NULL: none */
+    struct onnx_frame *outer; /* whose values a branch sees, too; may be NULL */
+    const onnx_node *call;    /* of a function, whose attributes its nodes refer to; may be NULL */
     struct onnx_frame *call_frame;
     const onnx_function *function;
     int n_opsets;
@@ -67,7 +67,7 @@ struct weft_onnx {
 /* The linear layer that options.head replaces. */
 typedef struct onnx_head {
     const onnx_node *last;    /* makes its result; NULL: no layer is replaced */
-    const onnx_node *product; /* the node before it, which goes too; NULL: there is none */
+    const onnx_node *product; /* the node before it, which goes too; may be NULL */
     const char *x, *weight;   /* names of its operands */
 } onnx_head;
 
@@ -85,7 +85,7 @@ typedef struct importer {
     int bodies;            /* how many functions, branches and steps of loops are built */
     int folded;            /* how many nodes are computed */
     size_t known_bytes;    /* of the elements of known values */
-    const onnx_node *node; /* that is imported; NULL: none is yet */
+    const onnx_node *node; /* that is imported; NULL before the first */
     onnx_head head;
     const char *scope;      /* of the node that is built: "encoder/layer1" */
     bool is_entered[SIDES]; /* the scope is open in the graph of this side */
@@ -99,7 +99,7 @@ typedef struct onnx_call {
     int64_t opset;
     int side;
     onnx_value **operands; /* NULL: left out */
-    /* A graph that computes the node from known operands, and these as constants; NULL: there is none. */
+    /* A graph that computes the node from known operands, and these as constants; may be NULL. */
     weft_graph *scratch_graph;
     weft_value **scratch;
     weft_value **results;                      /* what the row has built */
@@ -222,6 +222,8 @@ weft_value *onnx_state_in(importer *in, onnx_value *v, int side);
 const char *onnx_path_for(importer *in, const onnx_tensor *t);
 /* Marks the initializers of a graph that are constants (trained.c). */
 void onnx_find_parameters(importer *in, const onnx_graph *g);
+/* What its first elements are like: as kept, or read. Other types than float are finite, with n 0. */
+onnx_sample onnx_sample_of(importer *in, const onnx_tensor *t, weft_error *error);
 /* How a variable begins without weights. */
 weft_init onnx_initial(importer *in, const onnx_tensor *t, bool is_state);
 /* Define the inputs of a graph, and its initializers or these alone; name its outputs. */
@@ -248,7 +250,7 @@ bool onnx_nodes(importer *in, const onnx_graph *graph);
 enum { ONNX_DEEPEST = 32 };
 /* How many bodies of functions and nodes a file may build: a loop has one for each step. */
 enum { ONNX_BODIES = 1 << 15 };
-/* The file's function of a node's domain, name and overload; NULL: there is none. */
+/* The file's function of a node's domain, name and overload; NULL: the file lacks it. */
 const onnx_function *onnx_function_of(const onnx_file *file, const onnx_node *node);
 /* Builds the body of a function in the place of its call. */
 bool onnx_inline(onnx_call *c, const onnx_function *f);

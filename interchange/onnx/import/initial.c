@@ -4,33 +4,38 @@
 
 #include <math.h>
 
-enum { SAMPLE = 1 << 14 }; /* of the first elements */
-
-static weft_init of_numbers(const float *x, size_t n, bool is_state) {
+static onnx_sample of_numbers(const float *x, size_t n) {
+    onnx_sample s = {.n = n, .is_finite = true, .is_one = true, .first = (double)x[0]};
     double sum = 0, squares = 0;
-    bool is_one = true;
     for (size_t i = 0; i < n; i++) {
         sum += (double)x[i];
-        is_one = is_one && x[i] == x[0];
+        s.is_one = s.is_one && x[i] == x[0];
+        s.is_finite = s.is_finite && isfinite(x[i]);
     }
-    double mean = sum / (double)n;
-    for (size_t i = 0; i < n; i++) squares += ((double)x[i] - mean) * ((double)x[i] - mean);
-    double deviation = sqrt(squares / (double)n);
-    if (!isfinite(mean) || !isfinite(deviation)) return (weft_init){0};
-    if (is_one || is_state || deviation == 0)
-        return (weft_init){WEFT_INIT_CONSTANT, is_one ? (double)x[0] : mean, 0};
-    return (weft_init){WEFT_INIT_NORMAL, mean, deviation};
+    s.mean = sum / (double)n;
+    for (size_t i = 0; i < n; i++) squares += ((double)x[i] - s.mean) * ((double)x[i] - s.mean);
+    s.deviation = sqrt(squares / (double)n);
+    return s;
+}
+
+onnx_sample onnx_sample_of(importer *in, const onnx_tensor *t, weft_error *error) {
+    const size_t most = (1 << 14) * sizeof(float);
+    onnx_sample s = {.is_finite = true};
+    size_t bytes = onnx_tensor_bytes(t), n = bytes < most ? bytes : most;
+    if (t->sample.n || t->type != ONNX_FLOAT || !n) return t->sample.n ? t->sample : s;
+    float *x = kit_take(in->arena, n, 1);
+    if (!x)
+        kit_no_memory(error, t->name);
+    else if (!onnx_tensor_read(&in->onnx->file, t, 0, x, n, error))
+        s = of_numbers(x, n / sizeof *x);
+    kit_drop(in->arena, x);
+    return s;
 }
 
 weft_init onnx_initial(importer *in, const onnx_tensor *t, bool is_state) {
-    weft_init made = {0};
-    size_t bytes = onnx_tensor_bytes(t), most = SAMPLE * sizeof(float), n = bytes < most ? bytes : most;
-    if (t->type != ONNX_FLOAT || !n) return made;
-    float *x = kit_take(in->arena, n, 1);
-    if (!x)
-        kit_no_memory(in->error, t->name);
-    else if (!onnx_tensor_read(&in->onnx->file, t, 0, x, n, in->error))
-        made = of_numbers(x, n / sizeof *x, is_state);
-    kit_drop(in->arena, x);
-    return made;
+    onnx_sample s = onnx_sample_of(in, t, in->error);
+    if (!s.n || !isfinite(s.mean) || !isfinite(s.deviation)) return (weft_init){0};
+    if (s.is_one || is_state || s.deviation == 0)
+        return (weft_init){WEFT_INIT_CONSTANT, s.is_one ? s.first : s.mean, 0};
+    return (weft_init){WEFT_INIT_NORMAL, s.mean, s.deviation};
 }

@@ -19,7 +19,7 @@ typedef struct onnx_operator {
     bool is_random; /* equal calls give other results: it is never computed here */
 } onnx_operator;
 
-/* The row of a node in an opset; NULL: there is none. */
+/* The row of a node in an opset; NULL: no row. */
 const onnx_operator *onnx_operator_find(const importer *in, const onnx_node *node, int64_t opset);
 /* Builds a node by its row: result 0. */
 weft_value *onnx_build_row(onnx_call *c, const onnx_operator *op);

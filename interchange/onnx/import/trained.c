@@ -3,8 +3,6 @@
  * and what has infinities (masks), is a constant. */
 #include "interchange/onnx/import/import.h"
 
-#include <math.h>
-
 /* Operators that read no weights. */
 static const char *const no_weights[] = {"Sub",
                                          "Div",
@@ -58,17 +56,11 @@ static bool has_body(const onnx_node *n) {
     return false;
 }
 
-/* Whether the first elements are all finite. */
-static bool is_finite(importer *in, const onnx_tensor *t) {
-    enum { SAMPLE = 1 << 14 };
-    weft_error ignored = {0};
-    size_t bytes = onnx_tensor_bytes(t), n = bytes < SAMPLE * sizeof(float) ? bytes : SAMPLE * sizeof(float);
-    float *x = t->type == ONNX_FLOAT && n ? kit_take(in->arena, n, 1) : NULL;
-    bool good = true;
-    if (x && !onnx_tensor_read(&in->onnx->file, t, 0, x, n, &ignored))
-        for (size_t i = 0; i < n / sizeof *x; i++) good = good && isfinite(x[i]);
-    kit_drop(in->arena, x);
-    return good;
+/* Masks have infinities, weights have none. Each parameter is sampled once, here. */
+static bool has_infinities(importer *in, onnx_tensor *t) {
+    weft_error ignored = {0}; /* it comes again where the elements are needed */
+    t->sample = onnx_sample_of(in, t, &ignored);
+    return !t->sample.is_finite;
 }
 
 void onnx_find_parameters(importer *in, const onnx_graph *g) {
@@ -88,7 +80,7 @@ void onnx_find_parameters(importer *in, const onnx_graph *g) {
             if (read && !has_no_weights(&g->nodes[i])) read->is_constant = false;
         }
     for (int i = 0; i < g->n_initializers; i++)
-        if (!g->initializers[i].is_constant && !is_finite(in, &g->initializers[i]))
+        if (!g->initializers[i].is_constant && has_infinities(in, &g->initializers[i]))
             g->initializers[i].is_constant = true;
     kit_drop(in->arena, t.table);
 }

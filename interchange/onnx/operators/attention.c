@@ -70,7 +70,7 @@ typedef struct limits {
 
 typedef struct attention {
     weft_value *q, *k, *v; /* [B, H, T, D], of one type */
-    weft_value *mask;      /* bool, or of q's type; NULL: none */
+    weft_value *mask;      /* bool, or of q's type; may be NULL */
     int64_t rows, keys;    /* below 0: they depend on the batch */
     limits sees;
     double scale, softcap;

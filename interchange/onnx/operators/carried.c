@@ -40,7 +40,7 @@ enum { QUERY, KEY, VALUE, STATE, DECAY, BETA };
 
 typedef struct linear {
     weft_value *q, *k, *v;    /* [B, T, H, D] in f32 */
-    weft_value *decay, *beta; /* [B, T, H, 1 or D], [B, T, H or 1, 1]; NULL: none */
+    weft_value *decay, *beta; /* [B, T, H, 1 or D], [B, T, H or 1, 1]; may be NULL */
     weft_value *state;        /* [B, H, K, V]; NULL: zeros */
     int64_t steps, group;     /* heads of q that share one of k */
 } linear;

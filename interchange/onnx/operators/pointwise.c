@@ -143,7 +143,7 @@ weft_value *onnx_build_mean(onnx_call *c) {
 
 /* ---- limits ---- */
 
-/* A limit as a number; `otherwise` where there is none. False: it is not known here, or not of one
+/* A limit as a number; `otherwise` without one. False: it is not known here, or not of one
  * element. */
 static bool limit_of(onnx_call *c, int i, double otherwise, double *limit) {
     *limit = otherwise;

@@ -25,7 +25,7 @@ typedef struct recurrent {
     recurrent_kind kind;
     weft_value *x; /* [T, B, features] */
     weft_value *w, *r;
-    weft_value *b_w, *b_r, *peepholes; /* NULL: none */
+    weft_value *b_w, *b_r, *peepholes; /* may be NULL */
     weft_value *h0, *c0;               /* [B, H]; NULL: zeros */
     int64_t hidden, steps;             /* below 0: how many depends on the batch */
     int directions;
