@@ -11,9 +11,11 @@ static inline int64_t element_place(const tensor *t, const int64_t *at) {
     return p;
 }
 double element_of_any(const tensor *t, int64_t place);
-/* Inline for f32, which reference kernels spend their time with. */
+/* Inline for the types that reference kernels spend their time with. */
 static inline double element_value(const tensor *t, int64_t place) {
-    return t->type.dtype == WEFT_F32 ? (double)((const float *)t->data)[place] : element_of_any(t, place);
+    return t->type.dtype == WEFT_F32   ? (double)((const float *)t->data)[place]
+           : t->type.dtype == WEFT_F64 ? ((const double *)t->data)[place]
+                                       : element_of_any(t, place);
 }
 static inline double element_get(const tensor *t, const int64_t *at) {
     return element_value(t, element_place(t, at));
@@ -23,6 +25,10 @@ typedef struct element_line {
     const tensor *t;
     int64_t place, step;
 } element_line;
+/* The elements along the last axis from `at` on. */
+static inline element_line element_row(const tensor *t, const int64_t *at) {
+    return (element_line){t, element_place(t, at), t->stride[t->type.ndim - 1]};
+}
 /* sum + a[0] b[0] + a[1] b[1] ..., in this order. */
 double elements_dot(double sum, element_line a, element_line b, int64_t n);
 void element_set(const tensor *t, const int64_t *at, double value);

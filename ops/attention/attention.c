@@ -158,13 +158,12 @@ static double mask_at(const tensor *mask, const int64_t *row, int64_t j) {
 
 double score_at(const score_view *s, const int64_t *row, int64_t j, double *slope) {
     key_range seen = attention_keys(s->attrs, row[2], s->k->type.shape[2]);
-    double mask = s->mask ? mask_at(s->mask, row, j) : 0, sum = 0;
+    double mask = s->mask ? mask_at(s->mask, row, j) : 0;
     bool is_bool = s->mask && s->mask->type.dtype == WEFT_BOOL;
     if (j < seen.begin || j >= seen.end || (is_bool && !mask)) return -INFINITY;
-    for (int64_t d = 0; d < s->q->type.shape[3]; d++)
-        sum += element_get(s->q, (int64_t[]){row[0], row[1], row[2], d}) *
-               element_get(s->k, (int64_t[]){row[0], row[1] / s->group, j, d});
-    sum *= s->scale;
+    element_line query = element_row(s->q, (int64_t[]){row[0], row[1], row[2], 0}),
+                 key = element_row(s->k, (int64_t[]){row[0], row[1] / s->group, j, 0});
+    double sum = elements_dot(0, query, key, s->q->type.shape[3]) * s->scale;
     double cap = s->attrs->softcap, t = cap > 0 ? tanh(sum / cap) : 0;
     if (slope) *slope = 1 - t * t;
     return (cap > 0 ? cap * t : sum) + (is_bool ? 0 : mask);

@@ -60,13 +60,13 @@ typedef struct head_pair {
 /* row = [b, h, i]. The reference computes it again for every use. */
 static head_pair pair_of(const kernel_call *c, const score_view *s, const int64_t *row, int64_t j) {
     int64_t b = row[0], h = row[1], i = row[2];
-    double slope, score = score_at(s, row, j, &slope), dp = 0, delta = 0;
+    double slope, score = score_at(s, row, j, &slope);
     if (score == -INFINITY) return (head_pair){0};
-    for (int64_t d = 0; d < c->in[BACKWARD_V].type.shape[3]; d++) {
-        double dy = element_get(&c->in[BACKWARD_DY], (int64_t[]){b, i, h, d});
-        dp += dy * element_get(&c->in[BACKWARD_V], (int64_t[]){b, h / s->group, j, d});
-        delta += dy * element_get(&c->in[BACKWARD_Y], (int64_t[]){b, i, h, d});
-    }
+    int64_t width = c->in[BACKWARD_V].type.shape[3];
+    element_line dy = element_row(&c->in[BACKWARD_DY], (int64_t[]){b, i, h, 0}),
+                 y = element_row(&c->in[BACKWARD_Y], (int64_t[]){b, i, h, 0}),
+                 v = element_row(&c->in[BACKWARD_V], (int64_t[]){b, h / s->group, j, 0});
+    double dp = elements_dot(0, dy, v, width), delta = elements_dot(0, dy, y, width);
     double shift = s->mask && c->n_in > BACKWARD_SHIFT ? element_get(&c->in[BACKWARD_SHIFT], row) : 0;
     double p = exp(score - shift - element_get(&c->in[BACKWARD_LSE], row));
     double keep = keep_at(s, row, j), ds = p * (dp * keep - delta);
@@ -76,37 +76,51 @@ static head_pair pair_of(const kernel_call *c, const score_view *s, const int64_
 /* Columns of a result row that are summed together, in double because results may be of a reduced type. */
 enum { COLUMNS = 64 };
 
-/* Sets dq of one query in the COLUMNS columns from `first`. */
-static void query_backward(const kernel_call *c, const score_view *s, const int64_t *row, int64_t first) {
-    int64_t columns = s->q->type.shape[3] - first;
-    double sum[COLUMNS] = {0};
-    if (columns > COLUMNS) columns = COLUMNS;
-    for (int64_t j = 0; j < s->k->type.shape[2]; j++) {
-        double dr = pair_of(c, s, row, j).dr;
-        for (int64_t d = 0; d < columns && dr != 0; d++)
-            sum[d] += dr * element_get(s->k, (int64_t[]){row[0], row[1] / s->group, j, first + d});
-    }
-    for (int64_t d = 0; d < columns; d++)
-        element_set(&c->out[0], (int64_t[]){row[0], row[2], row[1], first + d}, sum[d] * s->scale);
+/* How many of a result's columns are summed from `first` on: at most COLUMNS, and 0 past its end. */
+static int64_t columns_from(const tensor *result, int64_t first) {
+    int64_t left = result->type.shape[3] - first;
+    return left < 0 ? 0 : left < COLUMNS ? left : COLUMNS;
 }
 
-/* Sets dk (or dv) of key [b, head, j] in the COLUMNS columns from `first`. */
-static void key_backward(const kernel_call *c, const score_view *s, const int64_t *key, int64_t first,
-                         bool is_v) {
-    int64_t columns = c->out[is_v ? 2 : 1].type.shape[3] - first, rows = s->q->type.shape[2];
+/* sum += factor * row */
+static void add_scaled(double sum[COLUMNS], double factor, element_line row, int64_t columns) {
+    for (int64_t d = 0; d < columns; d++) sum[d] += factor * element_value(row.t, row.place + d * row.step);
+}
+
+/* Sets columns of result [b, row, head, first ...]. */
+static void set_columns(const tensor *result, int64_t b, int64_t row, int64_t head, int64_t first,
+                        const double sum[COLUMNS], double factor) {
+    for (int64_t d = 0; d < columns_from(result, first); d++)
+        element_set(result, (int64_t[]){b, row, head, first + d}, sum[d] * factor);
+}
+
+/* Sets dq of one query in the COLUMNS columns from `first`. */
+static void query_backward(const kernel_call *c, const score_view *s, const int64_t *row, int64_t first) {
     double sum[COLUMNS] = {0};
-    if (columns > COLUMNS) columns = COLUMNS;
+    for (int64_t j = 0; j < s->k->type.shape[2]; j++) {
+        double dr = pair_of(c, s, row, j).dr;
+        if (dr == 0) continue;
+        add_scaled(sum, dr, element_row(s->k, (int64_t[]){row[0], row[1] / s->group, j, first}),
+                   columns_from(&c->out[0], first));
+    }
+    set_columns(&c->out[0], row[0], row[2], row[1], first, sum, s->scale);
+}
+
+/* Sets dk and dv of key [b, head, j] in the COLUMNS columns from `first`. */
+static void key_backward(const kernel_call *c, const score_view *s, const int64_t *key, int64_t first) {
+    const tensor *dy = &c->in[BACKWARD_DY], *dk = &c->out[1], *dv = &c->out[2];
+    int64_t rows = s->q->type.shape[2];
+    double k_sum[COLUMNS] = {0}, v_sum[COLUMNS] = {0};
     for (int64_t n = 0; n < s->group * rows; n++) {
         int64_t row[3] = {key[0], key[1] * s->group + n / rows, n % rows};
         head_pair pair = pair_of(c, s, row, key[2]);
-        for (int64_t d = 0; d < columns; d++)
-            sum[d] += is_v ? pair.p * element_get(&c->in[BACKWARD_DY],
-                                                  (int64_t[]){row[0], row[2], row[1], first + d})
-                           : pair.dr * element_get(s->q, (int64_t[]){row[0], row[1], row[2], first + d});
+        add_scaled(k_sum, pair.dr, element_row(s->q, (int64_t[]){row[0], row[1], row[2], first}),
+                   columns_from(dk, first));
+        add_scaled(v_sum, pair.p, element_row(dy, (int64_t[]){row[0], row[2], row[1], first}),
+                   columns_from(dv, first));
     }
-    for (int64_t d = 0; d < columns; d++)
-        element_set(&c->out[is_v ? 2 : 1], (int64_t[]){key[0], key[2], key[1], first + d},
-                    is_v ? sum[d] : sum[d] * s->scale);
+    set_columns(dk, key[0], key[2], key[1], first, k_sum, s->scale);
+    set_columns(dv, key[0], key[2], key[1], first, v_sum, 1);
 }
 
 /* First dq, row by row of queries, then dk and dv, row by row of keys: no result is written twice. */
@@ -118,10 +132,10 @@ static weft_status reference(const kernel_call *c) {
     do
         for (int64_t first = 0; first < depth; first += COLUMNS) query_backward(c, &s, row, first);
     while (index_next(&c->in[BACKWARD_LSE].type, row));
-    do {
-        for (int64_t first = 0; first < depth; first += COLUMNS) key_backward(c, &s, key, first, false);
-        for (int64_t first = 0; first < width; first += COLUMNS) key_backward(c, &s, key, first, true);
-    } while (index_next(&keys, key));
+    do
+        for (int64_t first = 0; first < depth || first < width; first += COLUMNS)
+            key_backward(c, &s, key, first);
+    while (index_next(&keys, key));
     if (c->n_out < 4) return WEFT_OK;
     do element_set(&c->out[3], at, pair_of(c, &s, at, at[3]).ds);
     while (index_next(&c->out[3].type, at));

@@ -212,8 +212,18 @@ void block_free(block *b) {
     free(b->room);
 }
 
+/* Row by row along the last axis. */
 void block_copy(const block *to, const tensor *from) {
-    int64_t at[WEFT_MAX_NDIM] = {0};
-    do element_copy(&to->t, at, from, at);
-    while (index_next(&from->type, at));
+    int64_t at[WEFT_MAX_NDIM] = {0}, last = from->type.ndim - 1, n = last < 0 ? 1 : from->type.shape[last];
+    bool is_dense = last >= 0 && to->t.stride[last] == 1 && from->stride[last] == 1;
+    size_t width = dtype_bytes(from->type.dtype);
+    tensor_type rows = from->type;
+    if (is_dense) rows.shape[last] = 1;
+    do
+        if (is_dense)
+            memcpy((char *)to->t.data + (size_t)element_place(&to->t, at) * width,
+                   (const char *)from->data + (size_t)element_place(from, at) * width, (size_t)n * width);
+        else
+            element_copy(&to->t, at, from, at);
+    while (index_next(&rows, at));
 }

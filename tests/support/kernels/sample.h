@@ -68,6 +68,6 @@ enum { POISON = 0xff }; /* each byte before it is written: NaN */
 void layout_strides(const tensor_type *type, layout_kind layout, int64_t stride[WEFT_MAX_NDIM]);
 block block_new(const tensor_type *type, layout_kind layout);
 void block_free(block *b);
-void block_copy(const block *to, const tensor *from); /* element by element */
+void block_copy(const block *to, const tensor *from);
 
 #endif
