@@ -45,7 +45,8 @@ def main():
     before, now = count(commit), count(None)
     print(f"{'folder':14} {commit:>14} {'this tree':>10} {'change':>8}")
     for name in [*FOLDERS, "the library", "graphtool"]:
-        print(f"{name:14} {before[name]:14,} {now[name]:10,} {100 * (now[name] / before[name] - 1):7.1f}%")
+        change = f"{100 * (now[name] / before[name] - 1):7.1f}%" if before[name] else "    new"
+        print(f"{name:14} {before[name]:14,} {now[name]:10,} {change}")
 
 
 if __name__ == "__main__":
