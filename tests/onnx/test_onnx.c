@@ -365,13 +365,14 @@ TEST(vectors_that_an_exporter_took_for_equal_are_parameters_of_their_own) {
          {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'add']", "['', 'm', 'm.1', 'add']"},
          "b m/1/b "},
         {1, false, {"['', 'm', 'm.0', 'add']", "['', 'add']", "['']"}, "b b_2 "},
+        {1, true, {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'add']", "['', 'm', 'm.0', 'add']"}, "b c "},
         {2, false, {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'add']", NULL}, "b "},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char paths[300] = "", note[400];
         message graph = {0}, renamed = node_of("Identity", "b", "c"), bias = pair_of("b", 1, rows[i].second);
-        put_sum(&graph, "x", "b", "y0", rows[i].scopes[0]);
         if (rows[i].is_renamed) put_message(&graph, 1, &renamed);
+        put_sum(&graph, "x", "b", "y0", rows[i].scopes[0]);
         put_sum(&graph, "y0", rows[i].is_renamed ? "c" : "b", "y1", rows[i].scopes[1]);
         put_sum(&graph, "y1", "b", "y", rows[i].scopes[2]);
         put_message(&graph, 5, &bias);
@@ -413,6 +414,29 @@ static message file_that_says_it_is_folded(void) {
     put_message(&graph, 1, &node);
     put_message(&graph, 5, &bias);
     return file_with_ports(&graph, 2);
+}
+
+/* The path of the bias of a sum in the module `m.1`. */
+static void path_of_bias(const char *name, char *paths, size_t room) {
+    message graph = {0}, bias = pair_of(name, 1, 2);
+    char note[400];
+    put_sum(&graph, "x", name, "y", "['', 'm', 'm.1', 'add']");
+    put_message(&graph, 5, &bias);
+    message file = file_with_ports(&graph, 2);
+    parameters_of(&file, paths, room, note);
+}
+
+TEST(what_an_exporter_named_is_called_after_its_module) {
+    static const char *const rows[][2] = {{"val_14", "m/1/val_14 "},
+                                          {"onnx::Add_3", "m/1/onnx__Add_3 "},
+                                          {"val_head.bias", "val_head/bias "},
+                                          {"val_", "val_ "},
+                                          {"m.1.bias", "m/1/bias "}};
+    for (int i = 0; i < 5; i++) {
+        char paths[300] = "";
+        path_of_bias(rows[i][0], paths, sizeof paths);
+        CHECK_TEXT(paths, rows[i][1]);
+    }
 }
 
 TEST(a_folded_norm_is_told) {
@@ -756,15 +780,23 @@ TEST(each_failure_of_memory_and_files_is_one_error) {
     faults_end(&f);
 }
 
-SUITE("onnx",
-      {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
-       T(graphs_of_a_file_share_parameters_and_train), T(a_head_takes_the_place_of_the_last_layer),
-       T(a_constant_is_no_input), T(equal_running_statistics_are_states_of_their_own),
-       T(vectors_that_an_exporter_took_for_equal_are_parameters_of_their_own), T(a_folded_norm_is_told),
-       T(statistics_that_are_to_be_kept_must_be_there), T(each_wrong_option_has_its_message),
-       T(each_broken_rule_of_the_format_has_its_message), T(each_wrong_graph_has_its_message),
-       T(a_head_takes_the_place_of_a_plain_product_alone),
-       T(an_attribute_without_a_type_has_that_of_its_field),
-       T(a_wrong_name_of_a_graph_is_the_error_of_the_model), T(a_constant_has_the_axes_of_its_input),
-       T(known_values_have_a_limit), T(axes_are_the_batch_by_place_name_or_option),
-       T(weights_outside_of_the_folder_are_refused), T(each_failure_of_memory_and_files_is_one_error)})
+SUITE("onnx", {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
+               T(graphs_of_a_file_share_parameters_and_train),
+               T(a_head_takes_the_place_of_the_last_layer),
+               T(a_constant_is_no_input),
+               T(equal_running_statistics_are_states_of_their_own),
+               T(vectors_that_an_exporter_took_for_equal_are_parameters_of_their_own),
+               T(a_folded_norm_is_told),
+               T(what_an_exporter_named_is_called_after_its_module),
+               T(statistics_that_are_to_be_kept_must_be_there),
+               T(each_wrong_option_has_its_message),
+               T(each_broken_rule_of_the_format_has_its_message),
+               T(each_wrong_graph_has_its_message),
+               T(a_head_takes_the_place_of_a_plain_product_alone),
+               T(an_attribute_without_a_type_has_that_of_its_field),
+               T(a_wrong_name_of_a_graph_is_the_error_of_the_model),
+               T(a_constant_has_the_axes_of_its_input),
+               T(known_values_have_a_limit),
+               T(axes_are_the_batch_by_place_name_or_option),
+               T(weights_outside_of_the_folder_are_refused),
+               T(each_failure_of_memory_and_files_is_one_error)})

@@ -16,7 +16,7 @@ typedef struct known_name {
 /* A node that reads a vector, and the name that it reads it by. */
 typedef struct reader {
     const onnx_tensor *of;
-    const onnx_node *node;
+    const char *op, *module; /* of the node */
     int operand;
     const char *name;
 } reader;
@@ -102,8 +102,8 @@ static void take_apart(parting *p, const onnx_tensor *t, const char *name) {
 static const reader *reader_like(const parting *p, const reader *r) {
     for (int i = 0; i < p->n_readers; i++) {
         const reader *other = &p->readers[i];
-        if (other->of == r->of && other->operand == r->operand && !strcmp(other->node->op, r->node->op) &&
-            !strcmp(other->node->module, r->node->module))
+        if (other->of == r->of && other->operand == r->operand && !strcmp(other->op, r->op) &&
+            !strcmp(other->module, r->module))
             return other;
     }
     return NULL;
@@ -117,7 +117,7 @@ static bool has_reader(const parting *p, const onnx_tensor *t) {
 
 /* Operand j of a node, which says its module: the first reader has the vector itself. */
 static void part_operand(parting *p, onnx_node *n, int j, const onnx_tensor *t) {
-    reader r = {t, n, j, t->name};
+    reader r = {t, n->op, n->module, j, t->name};
     const reader *like = reader_like(p, &r);
     if (!like && has_reader(p, t)) {
         r.name = name_in(p, t, n->module);

@@ -43,21 +43,26 @@ static onnx_tensor **slot_of(const names_of_initializers *t, const char *name) {
     return &t->table[i];
 }
 
+/* "val_14": PyTorch's exporter named what it computed. */
+static bool is_numbered(const char *name) {
+    return !strncmp(name, "val_", 4) && name[4] && !name[4 + strspn(name + 4, "0123456789")];
+}
+
+/* The same, or "onnx::Conv_193" of the older one. */
+static bool is_exporters(const char *name) {
+    return is_numbered(name) || !strncmp(name, "onnx::", 6);
+}
+
 /* The ones and zeros of GroupNorm as PyTorch's exporter writes it: by an InstanceNormalization without
  * weights of the module, which have other names. */
 static bool is_of_group_norm(const onnx_node *n, const onnx_tensor *t) {
-    return !strcmp(n->op, "InstanceNormalization") && !strncmp(t->name, "val_", 4);
+    return !strcmp(n->op, "InstanceNormalization") && is_numbered(t->name);
 }
 
 bool onnx_reads_weight(const onnx_node *n, const onnx_tensor *t) {
     for (int i = 0; no_weights[i]; i++)
         if (!*n->domain && !strcmp(n->op, no_weights[i])) return false;
     return !is_of_group_norm(n, t);
-}
-
-/* Whether PyTorch's exporters named what they computed: "val_14", "onnx::Conv_193". */
-static bool is_exporters(const char *name) {
-    return !strncmp(name, "val_", 4) || !strncmp(name, "onnx::", 6);
 }
 
 /* Whether a node has a body, which may read any name. */
