@@ -327,6 +327,9 @@ bool path_matches(const char *pattern, const char *path);
  * is empty beside others becomes ",", which matches nothing. */
 enum { PATTERN_ROOM = 1100 /* longer than any path */ };
 bool pattern_next(const char *patterns, size_t *at, char one[PATTERN_ROOM]);
+/* For errors about a pattern that matches nothing: the parameter that it is nearest to, by its path, a scope
+ * or its last name; else the first parameter. NULL: the model has none. */
+const weft_variable *pattern_nearest(const weft_model *m, const char *one);
 /* WEFT_ORDER where a scope was entered and not left: later parameters would get unintended paths. */
 weft_status scopes_check(const weft_model *m, weft_error *error);
 /* Key of the random stream for the next random call in the present scope; counts the calls. */

@@ -2,6 +2,8 @@
  * one variable, so shapes and kinds must agree. */
 #include "graph/core/graph.h"
 
+#include "graph/core/nearest.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -149,6 +151,37 @@ void weft_assign(weft_value *state, weft_value *value) {
         node_new(g, &weft_op_assign, 1, &value, &(variable_attrs){v->path});
 }
 
+/* ---- patterns ---- */
+
+/* A path as pieces that a pattern may have meant: each scope, the whole, the last name. */
+static void try_pieces(nearest *near, const char *path) {
+    char piece[PATTERN_ROOM];
+    const char *last = strrchr(path, '/');
+    for (size_t n = 0; path[n]; n += path[n] == '/') {
+        n += strcspn(path + n, "/");
+        snprintf(piece, sizeof piece, "%.*s", (int)n, path);
+        nearest_try_as(near, piece, path);
+    }
+    if (last) nearest_try_as(near, last + 1, path);
+}
+
+const weft_variable *pattern_nearest(const weft_model *m, const char *one) {
+    char word[PATTERN_ROOM];
+    size_t n = 0;
+    for (; *one && n < sizeof word; one++)
+        if (*one != '*') word[n++] = *one;
+    nearest near = nearest_to(word, n);
+    const weft_variable *first = NULL;
+    for (const weft_variable *v = m->variables; v; v = v->next) {
+        if (v->kind != VARIABLE_PARAMETER) continue;
+        if (!first) first = v;
+        try_pieces(&near, v->path);
+    }
+    const weft_variable *v = near.name ? m->variables : NULL;
+    while (v && v->path != near.name) v = v->next;
+    return v ? v : first;
+}
+
 /* How many parameters it has frozen. */
 static int freeze_one(weft_model *m, const char *pattern) {
     int matched = 0;
@@ -165,11 +198,14 @@ weft_status weft_freeze(weft_model *m, const char *pattern) {
     if (!m) return WEFT_ARGUMENT;
     size_t at = 0;
     char one[PATTERN_ROOM];
-    while (pattern_next(pattern ? pattern : "", &at, one))
-        if (!freeze_one(m, one))
-            model_fail(
-                m, NULL, WEFT_NAME,
-                "freeze: no parameter matches '%s': create it first; a pattern is a path or contains '*'",
-                show_name(one, strlen(one)).text);
+    while (pattern_next(pattern ? pattern : "", &at, one)) {
+        if (freeze_one(m, one)) continue;
+        const weft_variable *near = pattern_nearest(m, one);
+        model_fail(
+            m, NULL, WEFT_NAME,
+            "freeze: no parameter matches '%s': create it first; a pattern is a path or contains '*'%s%s",
+            show_name(one, strlen(one)).text, near ? ", and parameters have names like " : "",
+            near ? near->path : "");
+    }
     return m->error.status;
 }

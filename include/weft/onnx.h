@@ -59,7 +59,7 @@ typedef struct weft_onnx_options {
     int n_constants;                     /**< inputs that are constants */
     const weft_onnx_constant *constants; /**< n_constants of them */
     /** In a graph of WEFT_TRAIN norms keep the running statistics and do not update them, as for fine-tuning
-     * with small batches. */
+     * with small batches. An error where no norm of the file has any. */
     bool batch_norm_eval;
     /** A new last layer, for other classes: the linear layer (Gemm, or MatMul and Add) that makes the value
      * of this name is replaced by one with `head_length` results and fresh parameters, which keep the names
@@ -86,6 +86,11 @@ WEFT_API weft_graph *weft_onnx_graph(weft_onnx *file, weft_model *model, const c
 /** The value that the file calls `name`, in the graph that was built last; NULL where it has none: it may
  * have become part of a constant. */
 WEFT_API weft_value *weft_onnx_value(const weft_onnx *file, const char *name);
+
+/** What a user who trains should know of the file, of which a graph has been built: line `index`, from 0 on;
+ * NULL past the last one. BatchNorm that PyTorch's exporter folded into other layers; equal vectors that it
+ * stored once, which are parameters of their own again. */
+WEFT_API const char *weft_onnx_note(const weft_onnx *file, int index);
 
 /** Writes the initial values of the parameters of all graphs built so far as safetensors, in the types that
  * the file has them in, without holding them in memory. */

@@ -26,6 +26,10 @@ weft_value *weft_onnx_value(const weft_onnx *onnx, const char *name) {
     return v ? v->value[0] : NULL;
 }
 
+const char *weft_onnx_note(const weft_onnx *onnx, int index) {
+    return onnx && index >= 0 && index < ONNX_NOTES ? onnx->notes[index] : NULL;
+}
+
 /* ---- a graph ---- */
 
 /* Operators of later opsets may mean something else under the same name. */
@@ -50,12 +54,20 @@ static bool is_file_known(importer *in) {
     return good;
 }
 
+/* What is done once with a file's graph, before nodes are built. */
+static bool prepare_graph(importer *in, onnx_graph *g) {
+    if (in->onnx->is_fused) return true;
+    if (!onnx_take_apart(in, g) || !onnx_write_notes(in, g)) return false;
+    onnx_find_parameters(in, g);
+    onnx_fuse(in, g);
+    in->onnx->is_fused = true;
+    return true;
+}
+
 static bool import_graph(importer *in) {
     onnx_graph *g = &in->onnx->file.graph;
     if (!is_file_known(in)) return false;
-    if (!in->onnx->is_fused) onnx_find_parameters(in, g);
-    if (!in->onnx->is_fused) onnx_fuse(in, g);
-    in->onnx->is_fused = true;
+    if (!prepare_graph(in, g)) return false;
     return onnx_head_find(in) && onnx_inputs(in, g) && onnx_nodes(in, g) && onnx_outputs(in, g);
 }
 
@@ -104,6 +116,23 @@ static void verify(importer *in, const weft_graph *made, const char *name, weft_
     weft_model_free(model);
 }
 
+/* Whether options.batch_norm_eval has had an effect, where it could have. */
+static bool has_kept_statistics(const importer *in, weft_mode mode) {
+    const onnx_graph *g = &in->onnx->file.graph;
+    char folded[60] = "";
+    if (!in->options->batch_norm_eval || mode != WEFT_TRAIN || in->keeps_statistics) return true;
+    int i = 0;
+    while (i < g->n_nodes && strcmp(g->nodes[i].op, "BatchNormalization")) i++;
+    if (in->onnx->n_norms)
+        snprintf(folded, sizeof folded, ": it is folded into %d layer%s", in->onnx->n_norms,
+                 in->onnx->n_norms == 1 ? "" : "s");
+    kit_fail(
+        in->error, WEFT_ARGUMENT,
+        "%.300s: batch_norm_eval (graphtool: --batch-norm eval) has no effect: the file has no BatchNorm%s",
+        in->onnx->file.wire.path, i < g->n_nodes ? " by running statistics (training_mode is 1)" : folded);
+    return false;
+}
+
 weft_graph *weft_onnx_graph(weft_onnx *onnx, weft_model *model, const char *name, weft_mode mode,
                             const weft_onnx_options *options, weft_error *error) {
     static const weft_onnx_options defaults = {0};
@@ -121,6 +150,7 @@ weft_graph *weft_onnx_graph(weft_onnx *onnx, weft_model *model, const char *name
     importer in = {.onnx = onnx, .options = options, .error = error};
     weft_graph *made = build(&in, model, name, mode, OTHERS);
     onnx_frame *last = in.frame;
+    if (made && !has_kept_statistics(&in, mode)) made = NULL;
     if (made && follows_batch(&in)) verify(&in, made, name, mode);
     onnx->last = error->status ? NULL : last;
     return error->status ? NULL : made;

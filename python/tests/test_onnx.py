@@ -52,6 +52,7 @@ class Files(unittest.TestCase):
         with weft.Onnx(SMALL) as file:
             g = file.graph(model, "train", train=True)
             self.assertIsNone(file.value("nothing"))
+            self.assertEqual(file.notes(), [])  # nothing is folded or stored once
             label = g.input("label", "i64", ["batch"])
             loss = weft.cross_entropy(file.value("logits"), label)
             model.minimize(loss, optimizer=weft.Adam(1e-2))
@@ -84,7 +85,7 @@ class Files(unittest.TestCase):
         with weft.Onnx(SMALL) as file:
             g = file.graph(model, "predict", head=("logits", 10))
             self.assertEqual(file.value("logits").shape, (1, 10))
-            with self.assertRaisesRegex(weft.Error, "no node makes 'x'"):
+            with self.assertRaisesRegex(weft.Error, "there is no linear layer that makes 'x'; there is logits"):
                 file.graph(weft.Model("m"), head=("x", 10))
         self.assertEqual(model.parameters()["fc/weight"].shape, (10, 8))
         self.assertEqual(g.name, "predict")

@@ -12,7 +12,7 @@ import os
 from ._arrays import as_array
 from ._build import BATCH, place
 from ._handles import Handle
-from ._lib import NULL, call, ffi, lib, make, text, word
+from ._lib import NULL, call, ffi, lib, make, string, text, word
 
 
 class Onnx(Handle):
@@ -46,6 +46,13 @@ class Onnx(Handle):
         """The value that the file calls so, in the graph that was built last; None: it has become part of a constant."""
         pointer = lib.weft_onnx_value(self.pointer, text(name))
         return None if pointer == NULL else self._model._graph(lib.weft_value_graph(pointer))._value(pointer)
+
+    def notes(self):
+        """What a user who trains should know of the file, of which a graph has been built, a line each."""
+        found = []
+        while (note := lib.weft_onnx_note(self.pointer, len(found))) != NULL:
+            found.append(string(note))
+        return found
 
     def weights(self, path):
         """Writes the initial values of the parameters of all graphs built so far as safetensors."""

@@ -289,10 +289,9 @@ static int used_targets(weft_node *n, weft_variable **targets, int count) {
     return kept;
 }
 
-/* Names an existing parameter, as an example of how paths look. */
+/* Names the nearest parameter, also as an example of how paths look. */
 static bool no_target(const weft_node *n, const char *pattern) {
-    const weft_variable *v = n->graph->model->variables;
-    while (v && v->kind != VARIABLE_PARAMETER) v = v->next;
+    const weft_variable *v = pattern_nearest(n->graph->model, pattern);
     const weft_variable *mean = n->graph->model->variables;
     while (mean && !(mean->follows && path_matches(pattern, mean->path))) mean = mean->next;
     if (mean)

@@ -268,7 +268,23 @@ TEST(parameters_are_listed_by_pattern_while_a_model_is_built) {
     CHECK(weft_model_parameter(m, "critic", 0, &p) && p.is_frozen);
     weft_freeze(m, "student,no");
     CHECK_HOLDS(weft_model_error(m)->text, "freeze: no parameter matches 'no'");
+    CHECK_HOLDS(weft_model_error(m)->text, "names like teacher/fc1/weight");
     weft_model_free(m);
+}
+
+TEST(a_pattern_that_matches_nothing_is_told_the_nearest_parameter) {
+    static const char *const rows[][2] = {{"critc*", "critic/fc1/weight"},
+                                          {"critic/fc3", "critic/fc1/weight"},
+                                          {"critic/fc2/wieght", "critic/fc2/weight"},
+                                          {"*biass", "teacher/fc1/bias"},
+                                          {"teacher.*", "teacher/fc1/weight"},
+                                          {"zzzzzz", "teacher/fc1/weight"}};
+    for (int i = 0; i < 6; i++) {
+        weft_model *m = model();
+        weft_freeze(m, rows[i][0]);
+        CHECK_HOLDS(weft_model_error(m)->text, rows[i][1]);
+        weft_model_free(m);
+    }
 }
 
 TEST(each_of_several_patterns_must_match) {
@@ -287,4 +303,5 @@ TEST(each_of_several_patterns_must_match) {
 SUITE("assign",
       {T(teachers_and_clipped_weights_are_what_is_computed_by_hand),
        T(a_read_after_the_assign_sees_it_and_packs_are_made_anew), T(what_cannot_be_assigned_is_told),
-       T(parameters_are_listed_by_pattern_while_a_model_is_built), T(each_of_several_patterns_must_match)})
+       T(parameters_are_listed_by_pattern_while_a_model_is_built), T(each_of_several_patterns_must_match),
+       T(a_pattern_that_matches_nothing_is_told_the_nearest_parameter)})

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """make_small.py - writes small.onnx beside it, which test_onnx.c and the hostile formats read: a net of a convolution, a normalization and a
 linear layer with a batch that may change, weights as bytes and as numbers, a function of the file, an If whose condition is known, shapes
-that are computed, and attributes of each kind. Wants the onnx package; the outcome is committed."""
+that are computed, metadata, and attributes of each kind. Wants the onnx package; the outcome is committed."""
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,8 @@ nodes = [
     helper.make_node("If", ["is_on"], ["i"], then_branch=branch("then", "Relu"), else_branch=branch("else", "Neg")),
     helper.make_node("Shape", ["i"], ["shape"], start=0, end=1), helper.make_node("Concat", ["shape", "width"], ["flat"], axis=0),
     helper.make_node("Reshape", ["i", "flat"], ["f"]), helper.make_node("Gemm", ["f", "fc.weight", "fc.bias"], ["logits"], name="/fc/Gemm", transB=1)]
+for key, value in (("pkg.torch.onnx.name_scopes", "['', 'fc', 'linear']"), ("pkg.onnxscript.rewriter.rule_name", "MatMulAddToGemm")):
+    nodes[-1].metadata_props.add(key=key, value=value)  # as PyTorch's exporter writes them
 graph = helper.make_graph(nodes, "small", [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 1, 4, 4])],
                           [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 3])], weights)
 model = helper.make_model(graph, opset_imports=OPSETS, functions=[leaky], producer_name="make_small.py", ir_version=9)

@@ -138,11 +138,15 @@ TEST(each_wrong_option_has_its_message) {
     } rows[] = {
         {{.head = "logits"}, WEFT_ARGUMENT, "a head needs a name and a length of at least 1"},
         {{.head_length = 3}, WEFT_ARGUMENT, "a head needs a name and a length of at least 1"},
-        {{.head = "nothing", .head_length = 3}, WEFT_NAME, "no node makes 'nothing'"},
+        {{.head = "nothing", .head_length = 3},
+         WEFT_NAME,
+         "there is no linear layer that makes 'nothing'; there is logits"},
         {{.head = "h", .head_length = 3}, WEFT_UNSUPPORTED, "'h' is made by Leaky"},
         {{.n_axes = 1, .axes = &zero}, WEFT_ARGUMENT, "axis 'batch'"},
-        {{.n_images = 1, .images = &nowhere}, WEFT_NAME, "there is no input 'nothing'"},
-        {{.n_axes = 1, .axes = &unknown}, WEFT_NAME, "there is no axis of an input 'nothing'"},
+        {{.n_images = 1, .images = &nowhere}, WEFT_NAME, "there is no input 'nothing'; there is image"},
+        {{.n_axes = 1, .axes = &unknown},
+         WEFT_NAME,
+         "there is no axis of an input 'nothing'; there is batch"},
         {{.reserved = {0, 1}}, WEFT_ARGUMENT, "weft_onnx_options"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -161,7 +165,7 @@ TEST(each_wrong_option_has_its_message) {
 
 typedef struct message {
     size_t n;
-    unsigned char bytes[400];
+    unsigned char bytes[1500];
 } message;
 
 static void put_byte(message *m, int byte) {
@@ -220,24 +224,24 @@ static message external(const char *location) {
     return tensor;
 }
 
-/* An initializer of two f32, both 1. */
-static message ones_of(const char *name) {
-    static const float ones[] = {1, 1};
+/* An initializer of two f32. */
+static message pair_of(const char *name, float first, float second) {
+    const float numbers[] = {first, second};
     message tensor = {0};
     put_number(&tensor, 1, 2);
     put_number(&tensor, 2, 1);
     put_text(&tensor, 8, name);
-    put_bytes(&tensor, 9, ones, sizeof ones);
+    put_bytes(&tensor, 9, numbers, sizeof numbers);
     return tensor;
 }
 
-/* Input x[N, 2] of f32. */
-static message input_of_pairs(void) {
+/* Input x[N, 2, ...] of f32, of so many axes. */
+static message input_of(int ndim) {
     message batch = {0}, two = {0}, shape = {0}, tensor = {0}, type = {0}, port = {0};
     put_text(&batch, 2, "N");
     put_number(&two, 1, 2);
     put_message(&shape, 1, &batch);
-    put_message(&shape, 1, &two);
+    for (int i = 1; i < ndim; i++) put_message(&shape, 1, &two);
     put_number(&tensor, 1, 1);
     put_message(&tensor, 2, &shape);
     put_message(&type, 1, &tensor);
@@ -248,9 +252,9 @@ static message input_of_pairs(void) {
 
 /* A norm whose mean is an initializer and whose variance an Identity of it, as exporters write equal ones. */
 static message file_of_equal_statistics(void) {
-    message graph = {0}, renamed = node_of("Identity", "m", "v"), norm = {0}, weight = ones_of("w"),
-            mean = ones_of("m");
-    message input = input_of_pairs(), output = {0};
+    message graph = {0}, renamed = node_of("Identity", "m", "v"), norm = {0}, weight = pair_of("w", 1, 1),
+            mean = pair_of("m", 1, 1);
+    message input = input_of(2), output = {0};
     static const char *const operands[] = {"x", "w", "w", "m", "v"};
     for (int i = 0; i < 5; i++) put_text(&norm, 1, operands[i]);
     put_text(&norm, 2, "y");
@@ -285,6 +289,193 @@ TEST(equal_running_statistics_are_states_of_their_own) {
     weft_model_free(m);
     weft_onnx_close(file);
     faults_end(&f);
+}
+
+/* ---- equal vectors ---- */
+
+static void put_metadata(message *node, const char *key, const char *value) {
+    message entry = {0};
+    put_text(&entry, 1, key);
+    put_text(&entry, 2, value);
+    put_message(node, 9, &entry);
+}
+
+/* out = in + bias, as the module of "['', 'm', 'm.1', 'add']" would; NULL: without metadata. */
+static void put_sum(message *graph, const char *in, const char *bias, const char *out, const char *scopes) {
+    message node = {0};
+    put_text(&node, 1, in);
+    put_text(&node, 1, bias);
+    put_text(&node, 2, out);
+    put_text(&node, 4, "Add");
+    if (scopes) put_metadata(&node, "pkg.torch.onnx.name_scopes", scopes);
+    put_message(graph, 1, &node);
+}
+
+/* A file that reads x[N, 2] and makes y. */
+static message file_with_ports(message *graph, int ndim) {
+    message input = input_of(ndim), output = {0};
+    put_text(&output, 1, "y");
+    put_message(graph, 11, &input);
+    put_message(graph, 12, &output);
+    return file_of(graph);
+}
+
+/* The parameters of a file, as "b m/1/b ", and its first note. */
+static void parameters_of(const message *bytes, char *paths, size_t room, char *note) {
+    weft_error error = {0};
+    weft_parameter_info p;
+    faults f;
+    faults_init(&f);
+    fake_put(&f, "x.onnx", bytes->bytes, bytes->n);
+    weft_onnx *file = weft_onnx_open("x.onnx", &f.env, &error);
+    weft_model *m = weft_model_new_in("m", &f.env);
+    CHECK(!weft_onnx_note(file, 0));
+    for (int i = 0; i < 2; i++) /* both graphs have the same ones */
+        CHECK_SAYS(
+            weft_onnx_graph(file, m, i ? "predict" : "train", i ? WEFT_EVAL : WEFT_TRAIN, NULL, &error), "%s",
+            error.text);
+    size_t at = 0;
+    for (int n = 0; weft_model_parameter(m, NULL, n, &p); n++)
+        at += (size_t)snprintf(paths + at, room - at, "%s ", p.path);
+    CHECK_SAYS(!weft_onnx_weights(file, "w", &error), "%s", error.text);
+    snprintf(note, 400, "%s", weft_onnx_note(file, 0) ? weft_onnx_note(file, 0) : "");
+    CHECK(!weft_onnx_note(file, 1) && !weft_onnx_note(file, -1) && !weft_onnx_note(NULL, 0));
+    weft_model_free(m);
+    weft_onnx_close(file);
+    faults_end(&f);
+}
+
+TEST(vectors_that_an_exporter_took_for_equal_are_parameters_of_their_own) {
+    static const struct {
+        float second;          /* of the numbers; the first is 1 */
+        bool is_renamed;       /* the second sum reads an Identity */
+        const char *scopes[3]; /* of the three sums */
+        const char *paths;
+    } rows[] = {
+        {1, true, {NULL}, "b c "},
+        {1, false, {NULL}, "b "}, /* nothing says that they were not one */
+        {2, true, {NULL}, "b "},  /* different numbers are equal because they are tied */
+        {1,
+         false,
+         {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'add']", "['', 'm', 'm.2', 'add']"},
+         "b m/1/b m/2/b "},
+        {1, false, {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.0', 'add']", "['', 'm', 'm.0', 'add']"}, "b "},
+        {1,
+         false,
+         {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'add']", "['', 'm', 'm.1', 'add']"},
+         "b m/1/b "},
+        {1, false, {"['', 'm', 'm.0', 'add']", "['', 'add']", "['']"}, "b b_2 "},
+        {1, true, {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'add']", "['', 'm', 'm.0', 'add']"}, "b c "},
+        {2, false, {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'add']", NULL}, "b "},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char paths[300] = "", note[400];
+        message graph = {0}, renamed = node_of("Identity", "b", "c"), bias = pair_of("b", 1, rows[i].second);
+        if (rows[i].is_renamed) put_message(&graph, 1, &renamed);
+        put_sum(&graph, "x", "b", "y0", rows[i].scopes[0]);
+        put_sum(&graph, "y0", rows[i].is_renamed ? "c" : "b", "y1", rows[i].scopes[1]);
+        put_sum(&graph, "y1", "b", "y", rows[i].scopes[2]);
+        put_message(&graph, 5, &bias);
+        message file = file_with_ports(&graph, 2);
+        parameters_of(&file, paths, sizeof paths, note);
+        CHECK_SAYS(!strcmp(paths, rows[i].paths), "row %zu: %s", i, paths);
+        bool is_apart = strchr(paths, ' ')[1];
+        CHECK_SAYS((strstr(note, "stores once") != NULL) == is_apart, "row %zu: %s", i, note);
+    }
+}
+
+/* ---- BatchNorm that was folded ---- */
+
+/* A convolution in the names of PyTorch's older exporter, whose node is "/layer1/layer1.0/conv1/Conv". */
+static message file_of_folded_norm(const char *bias) {
+    static const float ones[] = {1, 1, 1, 1};
+    message graph = {0}, node = {0}, weight = {0}, shift = pair_of(bias, 1, 2);
+    for (int i = 0; i < 3; i++) put_number(&weight, 1, i < 2 ? 2 : 1);
+    put_number(&weight, 2, 1);
+    put_text(&weight, 8, "onnx::Conv_1");
+    put_bytes(&weight, 9, ones, sizeof ones);
+    put_text(&node, 1, "x");
+    put_text(&node, 1, "onnx::Conv_1");
+    put_text(&node, 1, bias);
+    put_text(&node, 2, "y");
+    put_text(&node, 3, "/layer1/layer1.0/conv1/Conv");
+    put_text(&node, 4, "Conv");
+    put_message(&graph, 1, &node);
+    put_message(&graph, 5, &weight);
+    put_message(&graph, 5, &shift);
+    return file_with_ports(&graph, 3);
+}
+
+/* A sum into which the newer one folded a norm, as it says. */
+static message file_that_says_it_is_folded(void) {
+    message graph = {0}, node = node_of("Add", "x", "y"), bias = pair_of("b", 1, 2);
+    put_text(&node, 1, "b");
+    put_metadata(&node, "pkg.onnxscript.rewriter.rule_name", "FuseBatchNormIntoGemm, RemoveOptionalBias");
+    put_message(&graph, 1, &node);
+    put_message(&graph, 5, &bias);
+    return file_with_ports(&graph, 2);
+}
+
+/* The path of the bias of a sum in the module `m.1`. */
+static void path_of_bias(const char *name, char *paths, size_t room) {
+    message graph = {0}, bias = pair_of(name, 1, 2);
+    char note[400];
+    put_sum(&graph, "x", name, "y", "['', 'm', 'm.1', 'add']");
+    put_message(&graph, 5, &bias);
+    message file = file_with_ports(&graph, 2);
+    parameters_of(&file, paths, room, note);
+}
+
+TEST(what_an_exporter_named_is_called_after_its_module) {
+    static const char *const rows[][2] = {{"val_14", "m/1/val_14 "},
+                                          {"onnx::Add_3", "m/1/onnx__Add_3 "},
+                                          {"val_head.bias", "val_head/bias "},
+                                          {"val_", "val_ "},
+                                          {"m.1.bias", "m/1/bias "}};
+    for (int i = 0; i < 5; i++) {
+        char paths[300] = "";
+        path_of_bias(rows[i][0], paths, sizeof paths);
+        CHECK_TEXT(paths, rows[i][1]);
+    }
+}
+
+TEST(a_folded_norm_is_told) {
+    message folded = file_of_folded_norm("onnx::Conv_2"), plain = file_of_folded_norm("conv.bias"),
+            says = file_that_says_it_is_folded();
+    char paths[300] = "", note[400];
+    parameters_of(&folded, paths, sizeof paths, note);
+    CHECK_HOLDS(note, "BatchNorm is folded into 1 layer, which trains");
+    CHECK_TEXT(paths, "layer1/0/conv1/onnx__Conv_1 layer1/0/conv1/onnx__Conv_2 ");
+    parameters_of(&says, paths, sizeof paths, note);
+    CHECK_HOLDS(note, "BatchNorm is folded into 1 layer, which trains");
+    parameters_of(&plain, paths, sizeof paths, note);
+    CHECK_TEXT(note, "");
+}
+
+/* What options.batch_norm_eval says of a file in a graph that trains. */
+static void check_eval_norms(const message *bytes, const char *says) {
+    weft_error error = {0};
+    faults f;
+    faults_init(&f);
+    fake_put(&f, "x.onnx", bytes->bytes, bytes->n);
+    weft_onnx *file = weft_onnx_open("x.onnx", &f.env, &error);
+    weft_model *m = weft_model_new_in("m", &f.env);
+    const weft_onnx_options eval = {.batch_norm_eval = true};
+    CHECK(weft_onnx_graph(file, m, "predict", WEFT_EVAL, &eval, &error)); /* there it says nothing */
+    bool is_made = weft_onnx_graph(file, m, "train", WEFT_TRAIN, &eval, &error);
+    CHECK(is_made == !*says);
+    CHECK_HOLDS(error.text, says);
+    weft_model_free(m);
+    weft_onnx_close(file);
+    faults_end(&f);
+}
+
+TEST(statistics_that_are_to_be_kept_must_be_there) {
+    message norm = file_of_equal_statistics(), folded = file_of_folded_norm("onnx::Conv_2"),
+            plain = file_of_folded_norm("conv.bias");
+    check_eval_norms(&norm, "");
+    check_eval_norms(&folded, "has no effect: the file has no BatchNorm: it is folded into 1 layer");
+    check_eval_norms(&plain, "has no effect: the file has no BatchNorm");
 }
 
 /* What a file is refused with, at whatever step. */
@@ -370,8 +561,8 @@ static void put_type(message *m, int type) {
 /* The pairs x W, by a Gemm with an attribute that is `real` or else `integer`; type 0: the file leaves the
  * type out. */
 static message file_of_product(const char *attribute, int integer, const float *real, int type) {
-    message graph = {0}, weight = {0}, gemm = node_of("Gemm", "x", "y"), number = {0},
-            input = input_of_pairs(), output = {0};
+    message graph = {0}, weight = {0}, gemm = node_of("Gemm", "x", "y"), number = {0}, input = input_of(2),
+            output = {0};
     static const float ones[] = {1, 1, 1, 1};
     put_number(&weight, 1, 2);
     put_number(&weight, 1, 2);
@@ -589,13 +780,23 @@ TEST(each_failure_of_memory_and_files_is_one_error) {
     faults_end(&f);
 }
 
-SUITE("onnx",
-      {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
-       T(graphs_of_a_file_share_parameters_and_train), T(a_head_takes_the_place_of_the_last_layer),
-       T(a_constant_is_no_input), T(equal_running_statistics_are_states_of_their_own),
-       T(each_wrong_option_has_its_message), T(each_broken_rule_of_the_format_has_its_message),
-       T(each_wrong_graph_has_its_message), T(a_head_takes_the_place_of_a_plain_product_alone),
-       T(an_attribute_without_a_type_has_that_of_its_field),
-       T(a_wrong_name_of_a_graph_is_the_error_of_the_model), T(a_constant_has_the_axes_of_its_input),
-       T(known_values_have_a_limit), T(axes_are_the_batch_by_place_name_or_option),
-       T(weights_outside_of_the_folder_are_refused), T(each_failure_of_memory_and_files_is_one_error)})
+SUITE("onnx", {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
+               T(graphs_of_a_file_share_parameters_and_train),
+               T(a_head_takes_the_place_of_the_last_layer),
+               T(a_constant_is_no_input),
+               T(equal_running_statistics_are_states_of_their_own),
+               T(vectors_that_an_exporter_took_for_equal_are_parameters_of_their_own),
+               T(a_folded_norm_is_told),
+               T(what_an_exporter_named_is_called_after_its_module),
+               T(statistics_that_are_to_be_kept_must_be_there),
+               T(each_wrong_option_has_its_message),
+               T(each_broken_rule_of_the_format_has_its_message),
+               T(each_wrong_graph_has_its_message),
+               T(a_head_takes_the_place_of_a_plain_product_alone),
+               T(an_attribute_without_a_type_has_that_of_its_field),
+               T(a_wrong_name_of_a_graph_is_the_error_of_the_model),
+               T(a_constant_has_the_axes_of_its_input),
+               T(known_values_have_a_limit),
+               T(axes_are_the_batch_by_place_name_or_option),
+               T(weights_outside_of_the_folder_are_refused),
+               T(each_failure_of_memory_and_files_is_one_error)})

@@ -208,6 +208,59 @@ TEST(unknown_names_are_told_with_the_nearest) {
             "no such model (did you mean resnet18? weft-zoo --list has all): rsnet18");
 }
 
+/* ---- ONNX files ---- */
+
+#define IMPORT "graphtool import " TEST_DATA "/onnx/small.onnx -o s.bin "
+
+TEST(what_an_import_is_given_wrong_is_told_with_what_there_is) {
+    static const char *const rows[][2] = {
+        {"--loss mse --trainable fc,con*,layer4*",
+         "no parameter matches 'layer4*': they have names like conv/"},
+        {"--loss mse --trainable bn.*", "no parameter matches 'bn.*': they have names like bn/weight"},
+        {"--loss mse --trainable bn/running_mean", "no parameter matches 'bn/running_mean'"},
+        {"--loss mse --trainable fc,", "no parameter matches ','"},
+        {"--images img", "there is no input 'img'; there is image"},
+        {"--axis bach=3", "there is no axis of an input 'bach': did you mean 'batch'? There is batch"},
+        {"--head logitz:3", "no linear layer that makes 'logitz': did you mean 'logits'? There is logits"},
+        {"--head c:3", "'c' is made by Conv: a new head takes the place of a linear layer"},
+        {"--loss mse:logit", "the file has no value 'logit': did you mean 'logits'? There are logits"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) refuses(run(IMPORT "%s", rows[i][0]), rows[i][1]);
+}
+
+TEST(parameters_are_listed_by_the_names_of_patterns) {
+    ends(run(IMPORT "--loss mse --trainable 'fc,bn' && graphtool info s.bin --parameters"), 0);
+    char *all = read_all("out");
+    CHECK_HOLDS(all, "  conv/bias        f32[2]              2\n");
+    CHECK_HOLDS(all, "  bn/bias          f32[2]              2  trained\n");
+    CHECK_HOLDS(all, "  bn/running_mean  f32[2]              2  state\n");
+    free(all);
+}
+
+TEST(a_file_without_a_loss_is_told_how_to_train) {
+    NEED(ends(run(IMPORT), 0));
+    refuses(run("graphtool train s.bin -w s.safetensors --steps 1"),
+            "graphtool import --loss makes such a graph");
+}
+
+/* The data of a training are those of a prediction: labels are left. */
+TEST(classes_are_predicted_from_labelled_images) {
+#define PREDICT "graphtool predict s.bin -w s.safetensors --argmax -o o.npy --data "
+#define IMAGES  TEST_DATA "/golden/images:height=4,width=4,channels=1"
+    NEED(ends(run(IMPORT "--loss cross_entropy --images image"), 0));
+    char *note = read_all("err");
+    CHECK_HOLDS(note, "--images: input image takes bytes (u8) in all graphs");
+    free(note);
+    ends(run(PREDICT
+             "image=" IMAGES " && mv o.npy p.npy && " PREDICT "image,label=" IMAGES
+             " && cmp o.npy p.npy && grep -q \"'<i8', 'fortran_order': False, 'shape': ([0-9]*,)\" o.npy"),
+         0);
+    refuses(run(PREDICT "image,lable=" IMAGES), "data lable: no graph that runs has an input of this name");
+    refuses(run(PREDICT "image=" IMAGES " --data label=" IMAGES), "data label: no graph that runs");
+#undef PREDICT
+#undef IMAGES
+}
+
 TEST(a_file_of_pytorch_says_what_it_is) {
     make_data();
     NEED(make_model("mlp") &&
@@ -450,6 +503,10 @@ SUITE("tools", {T(help_tells_options_and_an_example),
                 T(a_batch_norm_is_called_so_in_every_graph),
                 T(big_models_have_as_many_parameters_as_in_pytorch),
                 T(unknown_names_are_told_with_the_nearest),
+                T(what_an_import_is_given_wrong_is_told_with_what_there_is),
+                T(parameters_are_listed_by_the_names_of_patterns),
+                T(a_file_without_a_loss_is_told_how_to_train),
+                T(classes_are_predicted_from_labelled_images),
                 T(a_file_of_pytorch_says_what_it_is),
                 T(errors_are_json_where_output_is),
                 T(colours_are_for_terminals_that_want_them),

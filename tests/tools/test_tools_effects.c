@@ -37,7 +37,7 @@ static const struct effect {
     const char *commands, *options; /* parted by blanks; = and a value where an option has one */
     const char *rest;               /* for the shell */
 } effects[] = {
-    {"info", "--json --output=o --depth=1", "mlp.bin"},
+    {"info", "--json --output=o --depth=1 --parameters", "mlp.bin"},
     {"ops", "--json --output=o --markdown", ""},
     {"import", "--output=o.bin", ONNX},
     {"import", "--batch=3 --axis=batch=4 --loss=mse --head=logits:5 --images=image:signed",
@@ -147,7 +147,9 @@ static const struct effect {
     {"eval", "--batch=16", "mlp.bin " DATA " --random-weights --threads 1 --json"},
     {"eval", "--data=label=labels.npy", "mlp.bin --data image=images.idx -w w"},
     {"predict", "--weights=w --random-weights", "mlp.bin --data image=images.idx --threads 1 -o o.npy"},
-    {"predict", "--seed=1 --dtype=bf16 --precision=:bf16 --isa=reference --graph=train! --fetch=class",
+    {"predict",
+     "--seed=1 --dtype=bf16 --precision=:bf16 --isa=reference --graph=train! --fetch=class "
+     "--argmax",
      "mlp.bin --data image=images.idx --random-weights --threads 1 -o o.npy; md5sum <o.npy"},
     {"predict", "--data=image=images.idx", "mlp.bin --random-weights -o o.npy"},
     {"predict", "--output=o.npy", "mlp.bin --random-weights --data image=images.idx"},

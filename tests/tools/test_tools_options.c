@@ -128,6 +128,12 @@ TEST(options_without_effect_are_refused) {
         const char *words, *says;
     } cases[] = {
         {"ops --json --markdown", "--markdown has no effect with --json"},
+        {"info mlp.bin --json --parameters", "--parameters has no effect with --json"},
+        {"info mlp.bin --depth 1 --parameters", "--depth has no effect with --parameters"},
+        {"predict mlp.bin --random-weights --argmax -o o.png",
+         "predict: --argmax is for .npy, not for o.png"},
+        {"predict mlp.bin --random-weights --argmax --fetch class -o o.npy",
+         "--argmax has no effect on an output without an axis of classes"},
         {"plan mlp.bin --dump --json", "--dump has no effect with --json"},
         {"plan mlp.bin --rank 1", "--rank has no effect without --world"},
         {"plan mlp.bin --world 2 --rank 2", "rank"},

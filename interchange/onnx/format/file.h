@@ -50,6 +50,7 @@ typedef struct onnx_tensor {
     const char *location;
     uint64_t offset, length; /* length 0: to the end */
     bool is_constant;        /* an initializer that is not a parameter (import/trained.c) */
+    const char *module;      /* whose parameter it is, where an exporter named it; may be NULL */
     onnx_sample sample;
 } onnx_tensor;
 
@@ -90,6 +91,10 @@ typedef struct onnx_node {
     const char **in, **out; /* names of values; "": left out */
     int n_attributes;
     onnx_attribute *attributes;
+    /* What PyTorch says in metadata: the module that called it, "encoder.layers.0" (NULL: unknown), and
+     * whether a BatchNorm was folded into its weights. */
+    const char *module;
+    bool has_norm;
     bool is_fused; /* no node of the file: the importer put it in the place of several (import/fuse.c) */
 } onnx_node;
 

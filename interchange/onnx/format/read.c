@@ -187,6 +187,7 @@ enum {
     NODE_ATTRIBUTE = 5,
     NODE_DOMAIN = 7,
     NODE_OVERLOAD = 8,
+    NODE_METADATA = 9, /* StringStringEntryProto, as above */
 };
 
 static void add_text(onnx_file *file, const wire_field *f, const char ***texts, int *n) {
@@ -200,6 +201,38 @@ static const char *domain_of(onnx_file *file, const wire_field *f) {
     return strcmp(domain, "ai.onnx") ? domain : "";
 }
 
+/* ---- metadata of PyTorch's exporter ---- */
+
+enum { METADATA_ROOM = 4096 }; /* longer texts are traces of calls */
+
+static bool copy_short(onnx_file *file, wire_range from, char into[METADATA_ROOM]) {
+    uint64_t n = from.end - from.begin;
+    if (n >= METADATA_ROOM) return false;
+    into[n] = 0;
+    return wire_copy(&file->wire, from.begin, into, (size_t)n);
+}
+
+/* The last but one of "['', 'a', 'a.bn', 'batch_norm']": modules, then a function that the last one calls. */
+static const char *module_of(onnx_file *file, char *scopes) {
+    char *quote = NULL;
+    for (int i = 0; i < 3 && (quote = strrchr(scopes, '\'')); i++) *quote = 0;
+    quote = quote ? strrchr(scopes, '\'') : NULL;
+    return quote ? kit_copy(file->arena, quote + 1) : NULL;
+}
+
+static void read_metadata(onnx_file *file, wire_range message, onnx_node *node) {
+    char key[METADATA_ROOM], value[METADATA_ROOM];
+    wire_range of_key = {0}, of_value = {0};
+    wire_field f;
+    for (wire w = wire_of(&file->wire, message); wire_next(&w, &f);) {
+        if (is(&f, ENTRY_KEY, WIRE_BYTES)) of_key = f.bytes;
+        if (is(&f, ENTRY_VALUE, WIRE_BYTES)) of_value = f.bytes;
+    }
+    if (!copy_short(file, of_key, key) || !copy_short(file, of_value, value)) return;
+    if (!strcmp(key, "pkg.torch.onnx.name_scopes")) node->module = module_of(file, value);
+    if (!strcmp(key, "pkg.onnxscript.rewriter.rule_name")) node->has_norm = strstr(value, "FuseBatchNorm");
+}
+
 static void read_node(onnx_file *file, wire_range message, onnx_node *node, int index) {
     wire_field f;
     *node = (onnx_node){.name = "", .op = "", .domain = "", .overload = "", .index = index};
@@ -211,6 +244,7 @@ static void read_node(onnx_file *file, wire_range message, onnx_node *node, int 
         if (is(&f, NODE_OP_TYPE, WIRE_BYTES)) node->op = text_of(file, &f);
         if (is(&f, NODE_DOMAIN, WIRE_BYTES)) node->domain = domain_of(file, &f);
         if (is(&f, NODE_OVERLOAD, WIRE_BYTES)) node->overload = text_of(file, &f);
+        if (is(&f, NODE_METADATA, WIRE_BYTES)) read_metadata(file, f.bytes, node);
         if (is(&f, NODE_ATTRIBUTE, WIRE_BYTES)) a = ONE_MORE(file, node->attributes, node->n_attributes);
         if (a) read_attribute(file, f.bytes, a);
     }

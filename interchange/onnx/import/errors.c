@@ -15,6 +15,24 @@ weft_value *onnx_refuse(onnx_call *c, const char *format, ...) {
     return NULL;
 }
 
+void onnx_choice_add(onnx_choice *c, const char *name) {
+    enum { MOST = 8 };
+    c->near = weft_nearest(c->word, c->near, name);
+    if (c->n++ < MOST) kit_add(&c->all, "%s%.60s", c->n > 1 ? ", " : "", name);
+    if (c->n == MOST + 1) kit_add(&c->all, ", ...");
+}
+
+bool onnx_choice_refuse(importer *in, onnx_choice *c, const char *what) {
+    const char *there = c->near ? " There" : "; there";
+    return kit_fail(in->error, WEFT_NAME, "%.300s: there is no %s '%.80s'%s%s%s%.500s",
+                    in->onnx->file.wire.path, what, c->word, NEAR(c->near), c->n ? there : "",
+                    c->n > 1 ? " are "
+                    : c->n   ? " is "
+                             : "",
+                    c->all.text),
+           false;
+}
+
 bool onnx_failed(importer *in, int side, const onnx_call *c) {
     weft_error error = {0};
     if (weft_model_take_error(in->model[side], &error)) {

@@ -8,15 +8,9 @@ static const onnx_node *maker_of(const onnx_graph *g, const char *name) {
     return NULL;
 }
 
-static bool is_initializer(const onnx_graph *g, const char *name) {
-    for (int i = 0; i < g->n_initializers; i++)
-        if (!strcmp(g->initializers[i].name, name)) return true;
-    return false;
-}
-
 /* x W, with W of the file. */
 static bool is_product(const onnx_graph *g, const onnx_node *n, const char *op) {
-    return n && !strcmp(n->op, op) && n->n_in > 1 && is_initializer(g, n->in[1]);
+    return n && !strcmp(n->op, op) && n->n_in > 1 && onnx_is_initializer(g, n->in[1]);
 }
 
 /* x W + b: the product, with b of the file. */
@@ -24,7 +18,7 @@ static const onnx_node *product_before(const onnx_graph *g, const onnx_node *n) 
     if (strcmp(n->op, "Add") || n->n_in != 2) return NULL;
     for (int i = 0; i < 2; i++) {
         const onnx_node *m = maker_of(g, n->in[i]);
-        if (is_product(g, m, "MatMul") && is_initializer(g, n->in[1 - i])) return m;
+        if (is_product(g, m, "MatMul") && onnx_is_initializer(g, n->in[1 - i])) return m;
     }
     return NULL;
 }
@@ -39,6 +33,19 @@ static bool is_more(const onnx_node *n) {
     return false;
 }
 
+/* Linear layers, the last first: a head is near the end. For x W + b there is the sum alone. */
+static onnx_choice linear_layers(const onnx_graph *g, const char *word) {
+    onnx_choice known = {.word = word};
+    const onnx_node *within = NULL;
+    for (int i = g->n_nodes; i-- > 0;) {
+        const onnx_node *n = &g->nodes[i], *product = product_before(g, n);
+        bool is_layer = product || is_product(g, n, "Gemm") || is_product(g, n, "MatMul");
+        if (is_layer && n != within && n->n_out) onnx_choice_add(&known, n->out[0]);
+        if (product) within = product;
+    }
+    return known;
+}
+
 bool onnx_head_find(importer *in) {
     const weft_onnx_options *o = in->options;
     const onnx_graph *g = &in->onnx->file.graph;
@@ -47,14 +54,18 @@ bool onnx_head_find(importer *in) {
     if (!o->head || o->head_length < 1)
         return kit_fail(in->error, WEFT_ARGUMENT, "a head needs a name and a length of at least 1"), false;
     const onnx_node *last = maker_of(g, o->head);
-    if (!last) return kit_fail(in->error, WEFT_NAME, "%.300s: no node makes '%.80s'", path, o->head), false;
+    if (!last) {
+        onnx_choice known = linear_layers(g, o->head);
+        return onnx_choice_refuse(in, &known, "linear layer that makes");
+    }
     const onnx_node *before = product_before(g, last);
     const onnx_node *layer = before ? before : last;
     if (!before && !is_product(g, last, "Gemm") && !is_product(g, last, "MatMul")) {
+        onnx_choice known = linear_layers(g, o->head);
         kit_fail(in->error, WEFT_UNSUPPORTED,
                  "%.300s: '%.80s' is made by %.60s: a new head takes the place of a linear layer, "
-                 "Gemm or MatMul with weights of the file, whose result it is named by",
-                 path, o->head, last->op);
+                 "Gemm or MatMul with weights of the file, whose result it is named by%s%.400s",
+                 path, o->head, last->op, known.n ? ", as " : "", known.all.text);
         return false;
     }
     if (is_more(layer)) {

@@ -31,7 +31,6 @@ typedef struct onnx_value {
     struct onnx_value *next; /* with the same hash */
     const char *name;
     const onnx_tensor *initializer; /* may be NULL */
-    const char *renamed; /* it is an Identity of the initializer, with this name; NULL: it is not */
     const onnx_known *known[SIDES]; /* NULL: not known, or not read yet. One pointer twice: it is the same */
     weft_value *value[SIDES];       /* in the graphs; NULL: not made yet */
 } onnx_value;
@@ -55,12 +54,18 @@ typedef struct onnx_variable {
     bool is_state;
 } onnx_variable;
 
+enum { ONNX_NOTES = 2 };
+
 struct weft_onnx {
     kit_arena arena; /* first: kit_object() */
     onnx_file file;
     int n_variables;
     onnx_variable *variables;
-    bool is_fused;    /* fuse.c has seen the graph */
+    bool is_fused;     /* fuse.c has seen the graph */
+    int n_norms;       /* layers into which BatchNorm was folded */
+    int n_apart;       /* parameters that the file stores as one with others */
+    const char *apart; /* names of the first few */
+    const char *notes[ONNX_NOTES + 1];
     onnx_frame *last; /* of the graph that was built last */
 };
 
@@ -89,6 +94,7 @@ typedef struct importer {
     onnx_head head;
     const char *scope;      /* of the node that is built: "encoder/layer1" */
     bool is_entered[SIDES]; /* the scope is open in the graph of this side */
+    bool keeps_statistics;  /* options.batch_norm_eval has had an effect */
     weft_error *error;
 } importer;
 
@@ -169,6 +175,15 @@ void onnx_shape_of(onnx_call *c, int i, int64_t lengths[WEFT_MAX_NDIM]);
 
 /* "model.onnx: node 12 'fc' (Gemm): " and why; returns NULL, so that a row refuses in one line. */
 weft_value *onnx_refuse(onnx_call *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Names that an error lists, and the one that is nearest to a wrong one: begin with {.word = ...}. */
+typedef struct onnx_choice {
+    const char *word, *near; /* near NULL: no name is near */
+    int n;
+    kit_line all;
+} onnx_choice;
+void onnx_choice_add(onnx_choice *c, const char *name);
+/* "m.onnx: there is no input 'imgae': did you mean 'image'? There are image, mask"; false. */
+bool onnx_choice_refuse(importer *in, onnx_choice *c, const char *what);
 /* Whether two graphs of the file are the same calls (same.c); false: they are not, or an error stands. */
 bool onnx_same_graphs(importer *in, const weft_graph *a, const weft_graph *b);
 /* Whether a model has recorded an error, which becomes the import's; `c` may be NULL. */
@@ -186,6 +201,8 @@ onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name);
 const char *onnx_name(importer *in, const char *name);
 /* "layer1.0.conv1.weight" -> "layer1/0/conv1/weight" */
 const char *onnx_path(importer *in, const char *name);
+/* The module of PyTorch that a node is of, "layer1.0.conv1"; NULL: unknown. */
+const char *onnx_module_of(importer *in, const onnx_node *node);
 /* The scope of a node, by its name. */
 const char *onnx_scope_of(importer *in, const onnx_node *node);
 /* Enters and leaves the scopes of a path. */
@@ -220,6 +237,12 @@ weft_value *onnx_value_in(importer *in, onnx_value *v, int side);
 weft_value *onnx_state_in(importer *in, onnx_value *v, int side);
 /* The path of an initializer as a parameter, which no other one has. */
 const char *onnx_path_for(importer *in, const onnx_tensor *t);
+/* Vectors that the file stores once for several layers become an initializer for each (apart.c). */
+bool onnx_take_apart(importer *in, onnx_graph *g);
+/* What a user should know of the graph as it now is (notes.c). */
+bool onnx_write_notes(importer *in, const onnx_graph *g);
+/* Whether a node may read an initializer as a weight (trained.c). */
+bool onnx_reads_weight(const onnx_node *n, const onnx_tensor *t);
 /* Marks the initializers of a graph that are constants (trained.c). */
 void onnx_find_parameters(importer *in, const onnx_graph *g);
 /* What its first elements are like: as kept, or read. Other types than float are finite, with n 0. */
@@ -230,6 +253,7 @@ weft_init onnx_initial(importer *in, const onnx_tensor *t, bool is_state);
 bool onnx_inputs(importer *in, const onnx_graph *graph);
 bool onnx_initializers(importer *in, const onnx_graph *graph);
 bool onnx_outputs(importer *in, const onnx_graph *graph);
+bool onnx_is_initializer(const onnx_graph *g, const char *name);
 
 /* ---- before nodes are built (fuse.c, head.c) ---- */
 

@@ -168,29 +168,46 @@ bool onnx_initializers(importer *in, const onnx_graph *g) {
 
 /* ---- names in options ---- */
 
-static bool has_axis(const onnx_graph *g, const char *name) {
-    for (int i = 0; i < g->n_inputs; i++)
-        for (int j = 0; j < g->inputs[i].ndim; j++)
-            if (g->inputs[i].axes[j].name && !strcmp(g->inputs[i].axes[j].name, name)) return true;
-    return false;
+/* Whether axis j of input i is the first of its name. */
+static bool is_first_axis(const onnx_graph *g, int i, int j) {
+    const char *name = g->inputs[i].axes[j].name;
+    for (int k = 0; name && k <= i; k++)
+        for (int l = 0; l < (k < i ? g->inputs[k].ndim : j); l++)
+            if (g->inputs[k].axes[l].name && !strcmp(g->inputs[k].axes[l].name, name)) return false;
+    return name;
 }
 
-static bool knows(importer *in, bool is_there, const char *what, const char *name) {
-    if (!is_there)
-        kit_fail(in->error, WEFT_NAME, "%.300s: there is no %s '%.80s'", in->onnx->file.wire.path, what,
-                 name);
-    return is_there;
+static bool knows_axis(importer *in, const onnx_graph *g, const char *name) {
+    onnx_choice known = {.word = name};
+    for (int i = 0; i < g->n_inputs; i++)
+        for (int j = 0; j < g->inputs[i].ndim; j++) {
+            const char *axis = g->inputs[i].axes[j].name;
+            if (axis && !strcmp(axis, name)) return true;
+            if (is_first_axis(g, i, j)) onnx_choice_add(&known, axis);
+        }
+    return onnx_choice_refuse(in, &known, "axis of an input");
+}
+
+bool onnx_is_initializer(const onnx_graph *g, const char *name) {
+    int i = 0;
+    while (i < g->n_initializers && strcmp(g->initializers[i].name, name)) i++;
+    return i < g->n_initializers;
+}
+
+static bool knows_input(importer *in, const onnx_graph *g, const char *name) {
+    onnx_choice known = {.word = name};
+    if (port_of(g, name)) return true;
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!onnx_is_initializer(g, g->inputs[i].name)) onnx_choice_add(&known, g->inputs[i].name);
+    return onnx_choice_refuse(in, &known, "input");
 }
 
 static bool names_are_known(importer *in, const onnx_graph *g) {
     const weft_onnx_options *o = in->options;
     bool good = true;
-    for (int i = 0; i < o->n_axes && good; i++)
-        good = knows(in, has_axis(g, o->axes[i].name), "axis of an input", o->axes[i].name);
-    for (int i = 0; i < o->n_constants && good; i++)
-        good = knows(in, port_of(g, o->constants[i].name), "input", o->constants[i].name);
-    for (int i = 0; i < o->n_images && good; i++)
-        good = knows(in, port_of(g, o->images[i].name), "input", o->images[i].name);
+    for (int i = 0; i < o->n_axes && good; i++) good = knows_axis(in, g, o->axes[i].name);
+    for (int i = 0; i < o->n_constants && good; i++) good = knows_input(in, g, o->constants[i].name);
+    for (int i = 0; i < o->n_images && good; i++) good = knows_input(in, g, o->images[i].name);
     return good;
 }
 

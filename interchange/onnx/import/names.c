@@ -104,6 +104,27 @@ void onnx_leave(importer *in, const char *path, int side) {
     each_level(in, path, side, false);
 }
 
+/* The older exporter of PyTorch writes "/layer1/layer1.0/conv1/Conv": what a container has begins with its
+ * name. */
+const char *onnx_module_of(importer *in, const onnx_node *node) {
+    if (node->module) return node->module;
+    char *made = kit_take(in->arena, strlen(node->name) + 1, 1);
+    size_t at = 0, last = 0; /* the end, and where the last level begins */
+    const char *level = node->name + (*node->name == '/');
+    for (size_t n; made && level[n = strcspn(level, "/")]; level += n + 1) {
+        bool is_within =
+            at > last && n > at - last && !memcmp(level, made + last, at - last) && level[at - last] == '.';
+        if (is_within)
+            at = last;
+        else if (at)
+            made[at++] = '.';
+        last = at;
+        memcpy(made + at, level, n);
+        at += n;
+    }
+    return made && at ? made : NULL;
+}
+
 const char *onnx_scope_of(importer *in, const onnx_node *node) {
     const char *end = strrchr(node->name, '/');
     char *scope = end ? kit_copy(in->arena, node->name) : NULL;

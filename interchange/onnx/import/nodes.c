@@ -128,8 +128,8 @@ static bool import_by(onnx_call *c, const onnx_operator *op) {
 
 /* ---- any node ---- */
 
-/* Identity of an initializer: exporters write equal ones as one. It stays one parameter, but where it is
- * a state it is one of its own: norms of equal running statistics do not share them. */
+/* Identity of an initializer: exporters write equal ones as one. It stays one parameter: what was not one,
+ * apart.c has taken apart. */
 static bool is_renaming(const onnx_call *c) {
     const onnx_node *node = c->node;
     bool is_identity = !strcmp(node->op, "Identity") && !*node->domain && node->n_in == 1 && node->n_out == 1;
@@ -141,7 +141,6 @@ static bool rename_initializer(onnx_call *c) {
     onnx_value *v = onnx_define(c->in, c->in->frame, c->node->out[0]);
     if (!v) return false;
     v->initializer = c->operands[0]->initializer;
-    v->renamed = v->name;
     return true;
 }
 

@@ -43,10 +43,26 @@ static onnx_tensor **slot_of(const names_of_initializers *t, const char *name) {
     return &t->table[i];
 }
 
-static bool has_no_weights(const onnx_node *n) {
+/* "val_14": PyTorch's exporter named what it computed. */
+static bool is_numbered(const char *name) {
+    return !strncmp(name, "val_", 4) && name[4] && !name[4 + strspn(name + 4, "0123456789")];
+}
+
+/* The same, or "onnx::Conv_193" of the older one. */
+static bool is_exporters(const char *name) {
+    return is_numbered(name) || !strncmp(name, "onnx::", 6);
+}
+
+/* The ones and zeros of GroupNorm as PyTorch's exporter writes it: by an InstanceNormalization without
+ * weights of the module, which have other names. */
+static bool is_of_group_norm(const onnx_node *n, const onnx_tensor *t) {
+    return !strcmp(n->op, "InstanceNormalization") && is_numbered(t->name);
+}
+
+bool onnx_reads_weight(const onnx_node *n, const onnx_tensor *t) {
     for (int i = 0; no_weights[i]; i++)
-        if (!*n->domain && !strcmp(n->op, no_weights[i])) return true;
-    return false;
+        if (!*n->domain && !strcmp(n->op, no_weights[i])) return false;
+    return !is_of_group_norm(n, t);
 }
 
 /* Whether a node has a body, which may read any name. */
@@ -77,7 +93,9 @@ void onnx_find_parameters(importer *in, const onnx_graph *g) {
     for (int i = 0; i < g->n_nodes; i++)
         for (int j = 0; j < g->nodes[i].n_in; j++) {
             onnx_tensor *read = *slot_of(&t, g->nodes[i].in[j]);
-            if (read && !has_no_weights(&g->nodes[i])) read->is_constant = false;
+            if (!read || !onnx_reads_weight(&g->nodes[i], read)) continue;
+            read->is_constant = false;
+            if (!read->module && is_exporters(read->name)) read->module = onnx_module_of(in, &g->nodes[i]);
         }
     for (int i = 0; i < g->n_initializers; i++)
         if (!g->initializers[i].is_constant && has_infinities(in, &g->initializers[i]))

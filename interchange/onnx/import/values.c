@@ -3,9 +3,19 @@
 
 /* ---- parameters and states ---- */
 
+/* Its name, which follows that of its module where an exporter named it. */
+static const char *path_of(importer *in, const onnx_tensor *t) {
+    enum { LONGEST = 200 };
+    size_t n = t->module ? strlen(t->module) + strlen(t->name) + 2 : 0;
+    char *name = n && n < LONGEST ? kit_take(in->arena, n, 1) : NULL;
+    if (!name) return onnx_path(in, t->name);
+    snprintf(name, n, "%s.%s", t->module, t->name);
+    return onnx_path(in, *t->module ? name : t->name);
+}
+
 /* A path that no other initializer of the file has: names may differ by what a path cannot have. */
 const char *onnx_path_for(importer *in, const onnx_tensor *t) {
-    const char *path = onnx_path(in, t->name);
+    const char *path = path_of(in, t);
     for (int i = 0; i < in->onnx->n_variables; i++) {
         const onnx_variable *v = &in->onnx->variables[i];
         if (v->initializer == t) return v->path;
@@ -51,24 +61,6 @@ static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool i
     return v;
 }
 
-/* The tensor of a renamed initializer under the new name: the same one in all graphs. */
-static const onnx_tensor *tensor_renamed(importer *in, const onnx_value *v) {
-    for (int i = 0; i < in->onnx->n_variables; i++)
-        if (!strcmp(in->onnx->variables[i].initializer->name, v->renamed))
-            return in->onnx->variables[i].initializer;
-    onnx_tensor *t = kit_take(in->arena, 1, sizeof *t);
-    if (!t) return kit_no_memory(in->error, v->renamed), v->initializer;
-    *t = *v->initializer;
-    t->name = v->renamed;
-    return t;
-}
-
-static bool is_state(const importer *in, const onnx_tensor *t) {
-    for (int i = 0; i < in->onnx->n_variables; i++)
-        if (in->onnx->variables[i].initializer == t) return in->onnx->variables[i].is_state;
-    return false;
-}
-
 /* ---- values ---- */
 
 static weft_value *constant_of(importer *in, onnx_value *v, int side) {
@@ -89,14 +81,12 @@ weft_value *onnx_value_in(importer *in, onnx_value *v, int side) {
     weft_dtype dtype;
     if (v->value[side]) return v->value[side];
     if (!onnx_is_parameter(v)) return v->value[side] = constant_of(in, v, side);
-    if (v->renamed && is_state(in, v->initializer)) v->initializer = tensor_renamed(in, v);
     onnx_dtype(v->initializer->type, &dtype);
     weft_value *made = variable(in, v->initializer, side, false);
     return v->value[side] = dtype == WEFT_F32 ? made : weft_cast(made, dtype);
 }
 
 weft_value *onnx_state_in(importer *in, onnx_value *v, int side) {
-    if (v->renamed) v->initializer = tensor_renamed(in, v);
     if (!v->value[side]) v->value[side] = variable(in, v->initializer, side, true);
     return v->value[side];
 }

@@ -105,6 +105,7 @@ weft_value *onnx_build_batch_norm(onnx_call *c) {
     if (is_trained && !has_states)
         return onnx_refuse(c, "running statistics must be initializers of float to be "
                               "updated (batch_norm_eval keeps them)");
+    if (onnx_trains(c) && !is_trained) c->in->keeps_statistics = true;
     return is_trained ? trained(c, x, w, b, running) : by_running(c, x, w, b, running);
 }
 

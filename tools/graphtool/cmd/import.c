@@ -1,6 +1,7 @@
 /* import.c - graphtool import: an ONNX file becomes model.bin and weights; with --loss it trains. */
 #include "tools/graphtool/model/tools.h"
 #include "tools/graphtool/options/paths.h"
+#include "tools/graphtool/output/names.h"
 
 #include "graph/core/graph.h"
 #include "graph/core/nearest.h"
@@ -132,24 +133,47 @@ static weft_graph *graph_of(import *in, const char *name, weft_mode mode) {
     return tool_got(weft_onnx_graph(in->file, in->model, name, mode, &in->how, &tool_why));
 }
 
-static weft_value *trained(import *in, weft_graph *g) {
+static weft_value *trained(import *in, const char *said, weft_graph *g) {
     const graph_output *first = g->outputs;
     weft_value *of = in->value ? weft_onnx_value(in->file, in->value) : first ? first->value : NULL;
-    if (!of && in->value) tool_fail("--loss: the file has no value '%.80s'", in->value);
+    if (!of && in->value) {
+        names known = names_for(in->value);
+        for (const graph_output *p = first; p; p = p->next) names_add(&known, p->name);
+        names_refuse(&known, "--loss=%.200s: the file has no value '%.80s'", said, in->value);
+    }
     if (!of) tool_fail("--loss: the file has no output");
     return loss_value(in->loss, g, of);
+}
+
+static bool matches_parameter(const weft_model *m, const char *pattern) {
+    weft_parameter_info p = {.is_state = true};
+    for (int i = 0; p.is_state; i++)
+        if (!weft_model_parameter(m, pattern, i, &p)) return false;
+    return true;
+}
+
+/* Each pattern must match a parameter: one that matches nothing is misspelt. */
+static void check_trainable(const weft_model *m, const char *patterns) {
+    char one[PATTERN_ROOM];
+    for (size_t at = 0; patterns && pattern_next(patterns, &at, one);) {
+        if (matches_parameter(m, one)) continue;
+        const weft_variable *near = pattern_nearest(m, one);
+        if (!near) tool_fail("--trainable has no effect: the file has no parameters");
+        tool_fail(
+            "--trainable=%.80s: no parameter matches '%.80s': they have names like %.200s (import without "
+            "--trainable, and graphtool info --parameters lists all)",
+            patterns, one, near->path);
+    }
 }
 
 static void training_graphs(import *in, const options *o) {
     weft_optimizer optimizer = optimizer_of(o);
     weft_graph *train = graph_of(in, "train", WEFT_TRAIN);
-    weft_value *loss = trained(in, train);
-    weft_parameter_info one;
-    if (o->trainable && !weft_model_parameter(in->model, o->trainable, 0, &one))
-        tool_fail("--trainable=%.80s matches no parameter: graphtool info tells their names", o->trainable);
+    weft_value *loss = trained(in, o->loss, train);
+    check_trainable(in->model, o->trainable);
     weft_minimize(loss, o->trainable, &optimizer);
     weft_output(loss, "loss");
-    weft_output(trained(in, graph_of(in, "val", WEFT_EVAL)), "loss");
+    weft_output(trained(in, o->loss, graph_of(in, "val", WEFT_EVAL)), "loss");
 }
 
 /* ---- the command ---- */
@@ -202,6 +226,11 @@ import in = {.how = {.n_axes = o->axis.n, .axes = axes_of(o), .batch_norm_eval =
     const char *weights = weights_beside(o->output);
     tool_must(weft_onnx_weights(in.file, weights, &tool_why));
     show_graphs(in.model, o->output, weights);
+    const char *note;
+    for (int i = 0; in.loss && (note = weft_onnx_note(in.file, i)); i++) tool_note("%s: %s", o->model, note);
+    if (in.how.images)
+        tool_note("--images: input %s takes bytes (u8) in all graphs, and so in a file that export writes",
+                  in.how.images->name);
     return EXIT_FINE;
 }
 

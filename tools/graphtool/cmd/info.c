@@ -261,8 +261,31 @@ static void info_text(const weft_model *m, const subgraph *subs, int n_subs, con
     out_text(o->output, &t);
 }
 
+/* Whether a graph trains it. */
+static bool is_trained(const weft_model *m, const weft_variable *v) {
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next)
+            if (n->op == &weft_op_minimize && minimize_trains(n, v)) return true;
+    return false;
+}
+
+static void parameters_text(const weft_model *m, const options *o) {
+    table rows = {.columns = 4, .is_right = {[2] = true}};
+    text t = {0};
+    table_row(&rows, "path\ttype\tnumbers\t");
+    for (const weft_variable *v = m->variables; v; v = v->next)
+        table_row(&rows, "%s\t%s\t%" PRId64 "\t%s", v->path, TYPE(&v->type), type_elements(&v->type),
+                  v->kind != VARIABLE_PARAMETER ? variable_kind_name(v->kind)
+                  : v->is_frozen                ? "frozen"
+                  : is_trained(m, v)            ? "trained"
+                                                : "");
+    table_write(&t, &rows);
+    out_text(o->output, &t);
+}
+
 static int info_run(const options *o) {
     const weft_model *m = tool_load(o);
+    if (o->parameters) return parameters_text(m, o), EXIT_FINE;
     subgraph *subs = tool_new(SUBGRAPHS_SHOWN, sizeof *subs);
     int n = subgraphs_of(m, subs);
     if (o->json)
@@ -275,7 +298,7 @@ static int info_run(const options *o) {
 const command command_info = {
     .name = "info",
     .summary = "Lists the graphs, inputs, outputs, subgraphs and parameters of a model",
-    .options = "depth json output",
+    .options = "depth parameters json output",
     .example = "graphtool info dcgan28.bin",
     .writes_text = true,
     .run = info_run,

@@ -48,9 +48,34 @@ static void free_array(void *array) {
     weft_array_free(array);
 }
 
+static bool is_input(const weft_graph *g, const char *name) {
+    const weft_node *n = g->first;
+    while (n && !(n->op == &weft_op_input && strcmp(input_name(n), name) == 0)) n = n->next;
+    return n;
+}
+
+static bool is_input_of_any(const weft_model *m, const char *name) {
+    const weft_graph *g = m->graphs;
+    while (g && !is_input(g, name)) g = g->next;
+    return g;
+}
+
+/* A file that feeds the graph may have what another graph takes, as labels: `image,label=photos` is for
+ * train and for this. */
+static void leave_unread(dataset *d, const weft_model *m, const weft_graph *g) {
+    char **names = d->names;
+    for (int i = 0; i < d->of.n; names += d->files[i++]->n) {
+        bool feeds = false;
+        for (int k = 0; k < d->files[i]->n; k++) feeds |= names[k] && is_input(g, names[k]);
+        for (int k = 0; k < d->files[i]->n; k++)
+            if (feeds && names[k] && !is_input(g, names[k]) && is_input_of_any(m, names[k])) names[k] = NULL;
+    }
+}
+
 /* A PNG shows the first samples alone. */
 static void predict(const weft_model *m, const options *o, const char *graph, image_grid g) {
     dataset *d = dataset_load(&o->data);
+    leave_unread(d, m, graph_find(m, graph));
     weft_trainer_options how = tool_trainer_options(m, o);
     int64_t images = (int64_t)g.rows * g.columns;
     for (int i = 0; i < d->of.n && text_ends(o->output, ".png"); i++)
@@ -82,6 +107,19 @@ static const char *output_of(weft_model *m, const options *o, const char *graph)
     return name;
 }
 
+/* --argmax: where the highest score lies, as the output "argmax". Scores are on axis 1, of texts [B, T, C] on
+ * the last. */
+static const char *argmax_of(weft_model *m, const char *graph, const char *output) {
+    weft_graph *g = graph_find(m, graph);
+    const graph_output *p = g->outputs;
+    while (p && output && strcmp(p->name, output)) p = p->next;
+    int ndim = p ? weft_ndim(p->value) : 0;
+    if (ndim < 2) tool_fail("--argmax has no effect on an output without an axis of classes: use --fetch");
+    weft_output(weft_argmax(p->value, ndim == 3 ? 2 : 1, false), "argmax");
+    if (weft_model_error(m)->status) tool_error(weft_model_error(m));
+    return "argmax";
+}
+
 /* Without data, a PNG's default batch is the number of its images. */
 static int predict_run(const options *o) {
     const char *output = o->output ? o->output : "";
@@ -92,6 +130,8 @@ static int predict_run(const options *o) {
     image_grid g = grid_of(o);
     const char *graph = tool_graph(m, o, "predict");
     at.port = output_of(m, o, graph);
+    if (o->argmax && is_png) tool_fail("predict: --argmax is for .npy, not for %s", o->output);
+    if (o->argmax) at.port = argmax_of(m, graph, at.port);
     if ((o->grid || o->scale) && !is_png)
         tool_fail("predict: --%s is for a PNG, not for %s", o->grid ? "grid" : "scale", o->output);
     tool_need_weights(m, o);
@@ -104,7 +144,7 @@ static int predict_run(const options *o) {
 const command command_predict = {
     .name = "predict",
     .summary = "Runs a graph over all data and writes one output, as .npy or as a PNG of many images",
-    .options = OPTIONS_COMPILE OPTIONS_FEED "seed graph random-weights fetch grid scale output",
+    .options = OPTIONS_COMPILE OPTIONS_FEED "seed graph random-weights fetch argmax grid scale output",
     .example = "graphtool predict dcgan28.bin --weights gan.safetensors -o samples.png",
     .run = predict_run,
     .ranks = COMMAND_LEADS,

@@ -24,7 +24,12 @@ static bool has_training(const weft_model *m) {
 const char *tool_flow(const weft_model *m, const options *o) {
     const command *c = o->command;
     bool is_for_flow = command_has_option(c, "flow") && !command_has_option(c, "graph");
-    bool is_run = c->ranks != COMMAND_ALONE; /* which fails where nothing trains */
-    if (!o->flow) return is_for_flow && (is_run || has_training(m)) ? FLOW_DEFAULT : NULL;
+    bool is_run = c->ranks != COMMAND_ALONE;
+    if (!o->flow && is_for_flow && is_run && !has_training(m))
+        tool_fail(
+            "%s: %s: no graph of the model trains: the program that makes it calls weft_minimize(); of an "
+            "ONNX file graphtool import --loss makes such a graph",
+            c->name, o->model);
+    if (!o->flow) return is_for_flow && has_training(m) ? FLOW_DEFAULT : NULL;
     return flow_find(m, o->flow) ? o->flow : FLOW_DEFAULT;
 }

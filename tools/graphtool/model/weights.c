@@ -57,17 +57,23 @@ static void check_used(const safetensors *file, const renames *r) {
                       i ? ", but those that a --rename before it takes" : "");
 }
 
-/* The first of names with a newline between; "none" where there are none. */
+/* The first of names with a newline between. */
 static shown first_name(const char *names) {
-    return names && *names ? show_name(names, strcspn(names, "\n")) : (shown){"none"};
+    return show_name(names, strcspn(names, "\n"));
+}
+
+/* "; 2 that the model lacks are skipped (x.bias, ...)" */
+static void add_left(text *t, int n, const char *which, const char *names) {
+    if (n) text_add(t, "; %d %s (%s%s)", n, which, first_name(names).text, n > 1 ? ", ..." : "");
 }
 
 /* Where names were left: how many of each, and the first. */
 static void tell_left(const char *path, const weft_weights_report *report) {
-    if (!report->n_missing && !report->n_unexpected) return;
-    tool_warn("%s: %d tensors are loaded; it lacks %d of the model's (%s), and the model %d of its (%s)",
-              path, report->n_loaded, report->n_missing, first_name(report->missing).text,
-              report->n_unexpected, first_name(report->unexpected).text);
+    text t = {0};
+    add_left(&t, report->n_missing, "of the model are not in it and begin with initial values",
+             report->missing);
+    add_left(&t, report->n_unexpected, "are not of the model and are skipped", report->unexpected);
+    if (t.length) tool_warn("%s: %d tensors are loaded%s", path, report->n_loaded, tool_take(&t));
 }
 
 static bool keeps_averages(const weft_store *store) {

@@ -22,9 +22,9 @@ static const struct {
               "grace rings @world @spread"},
     {"Picture", "view all depth max-nodes type"},
     {"Output", "fixed-batch external-data random-inputs output work-dir log log-every csv tensorboard curves "
-               "samples fetch grid scale picture "
+               "samples fetch argmax grid scale picture "
                "profile after dump bytes "
-               "estimate markdown json"},
+               "estimate markdown parameters json"},
     {"Settings", "config print-config help"},
 };
 enum { GROUPS = sizeof groups / sizeof *groups };

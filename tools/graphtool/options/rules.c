@@ -14,6 +14,8 @@ static const struct rule {
     const char *other;
 } rules[] = {
     {"ops", "markdown", NEEDS_NO_OTHER, "json"},
+    {"info", "parameters", NEEDS_NO_OTHER, "json"}, /* which has them too */
+    {"info", "depth", NEEDS_NO_OTHER, "parameters"},
     {"plan", "dump", NEEDS_NO_OTHER, "json"},
     {"plan", "bytes", NEEDS_NO_OTHER, "estimate"},            /* which has them too */
     {"plan", "bytes estimate dump", NEEDS_NO_OTHER, "after"}, /* it implies a dump */
