@@ -161,7 +161,7 @@ TEST(each_wrong_option_has_its_message) {
 
 typedef struct message {
     size_t n;
-    unsigned char bytes[400];
+    unsigned char bytes[8000];
 } message;
 
 static void put_byte(message *m, int byte) {
@@ -285,6 +285,110 @@ TEST(equal_running_statistics_are_states_of_their_own) {
     weft_model_free(m);
     weft_onnx_close(file);
     faults_end(&f);
+}
+
+/* For each name an output of about so many letters that ends with it, the sum of x and an initializer. */
+static message file_of_sums(int n, const char *const *names, size_t letters) {
+    message graph = {0}, input = input_of_pairs();
+    for (int i = 0; i < n; i++) {
+        char weight[300] = "", sum[300] = "";
+        snprintf(weight, sizeof weight, "%s%0*d", "w", (int)letters, 0);
+        snprintf(sum, sizeof sum, "%s%0*d", "y", (int)letters, 0);
+        strcat(weight, names[i]);
+        strcat(sum, names[i]);
+        message node = node_of("Add", "x", sum), ones = ones_of(weight), output = {0};
+        put_text(&node, 1, weight);
+        put_text(&output, 1, sum);
+        put_message(&graph, 1, &node);
+        put_message(&graph, 5, &ones);
+        put_message(&graph, 12, &output);
+    }
+    put_message(&graph, 11, &input);
+    return file_of(&graph);
+}
+
+/* Imports the sums; they become a file, which is imported, too. */
+static void check_sums(const message *bytes, int n) {
+    weft_error error = {0};
+    faults f;
+    faults_init(&f);
+    fake_put(&f, "0.onnx", bytes->bytes, bytes->n);
+    for (int i = 0; i < 2; i++) {
+        weft_onnx *file = weft_onnx_open(i ? "1.onnx" : "0.onnx", &f.env, &error);
+        weft_model *m = weft_model_new_in("m", &f.env);
+        weft_graph *g = file ? weft_onnx_graph(file, m, "g", WEFT_EVAL, NULL, &error) : NULL;
+        weft_parameter_info p;
+        int outputs = 0, parameters = 0;
+        while (g && weft_graph_output(g, outputs, NULL)) outputs++;
+        while (g && weft_model_parameter(m, NULL, parameters, &p)) parameters++;
+        CHECK_SAYS(outputs == n && parameters == n, "%d outputs, %d parameters", outputs, parameters);
+        if (g && !weft_onnx_weights(file, "w", &error) && !i)
+            weft_onnx_export(g, NULL, "1.onnx", &(weft_onnx_export_options){.weights = "w", .env = &f.env},
+                             &error);
+        CHECK_TEXT(error.text, "");
+        weft_model_free(m);
+        weft_onnx_close(file);
+    }
+    CHECK(f.live == 0);
+    faults_end(&f);
+}
+
+TEST(names_that_weft_writes_alike_stay_apart) {
+    static const char *const names[] = {":0", "/0", "_0", "?0", "_0_1"};
+    message file = file_of_sums(5, names, 1);
+    check_sums(&file, 5);
+    file = file_of_sums(5, names, 196); /* longer than a name of Weft with a number at its end */
+    check_sums(&file, 5);
+    file = file_of_sums(5, names, 250); /* longer than any name of Weft */
+    check_sums(&file, 5);
+}
+
+/* y, mask = Dropout(x, 0.5, true), and the outputs. */
+static message file_of_dropout(int n_outputs) {
+    static const unsigned char half[] = {0, 0, 0, 63}, yes[] = {1};
+    static const char *const names[] = {"y", "mask"};
+    message graph = {0}, node = node_of("Dropout", "x", "y"), ratio = {0}, training = {0};
+    message input = input_of_pairs();
+    put_text(&node, 1, "ratio");
+    put_text(&node, 1, "training");
+    put_text(&node, 2, "mask");
+    put_number(&ratio, 2, 1);
+    put_text(&ratio, 8, "ratio");
+    put_bytes(&ratio, 9, half, sizeof half);
+    put_number(&training, 2, 9);
+    put_text(&training, 8, "training");
+    put_bytes(&training, 9, yes, sizeof yes);
+    put_message(&graph, 1, &node);
+    put_message(&graph, 5, &ratio);
+    put_message(&graph, 5, &training);
+    put_message(&graph, 11, &input);
+    for (int i = 0; i < n_outputs; i++) {
+        message output = {0};
+        put_text(&output, 1, names[i]);
+        put_message(&graph, 12, &output);
+    }
+    return file_of(&graph);
+}
+
+TEST(a_mask_that_nothing_reads_leaves_dropout_one_node) {
+    for (int n = 1; n <= 2; n++) {
+        message bytes = file_of_dropout(n);
+        weft_error error = {0};
+        faults f;
+        faults_init(&f);
+        fake_put(&f, "x.onnx", bytes.bytes, bytes.n);
+        weft_onnx *file = weft_onnx_open("x.onnx", &f.env, &error);
+        weft_model *m = weft_model_new_in("m", &f.env);
+        weft_onnx_graph(file, m, "g", WEFT_TRAIN, NULL, &error);
+        CHECK_TEXT(error.text, "");
+        char *text = weft_model_text(m);
+        CHECK(text && !strstr(text, "= dropout(") == (n == 2));
+        CHECK(text && !strstr(text, "random_uniform") == (n == 1));
+        weft_text_free(text);
+        weft_model_free(m);
+        weft_onnx_close(file);
+        faults_end(&f);
+    }
 }
 
 /* What a file is refused with, at whatever step. */
@@ -593,6 +697,7 @@ SUITE("onnx",
       {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
        T(graphs_of_a_file_share_parameters_and_train), T(a_head_takes_the_place_of_the_last_layer),
        T(a_constant_is_no_input), T(equal_running_statistics_are_states_of_their_own),
+       T(names_that_weft_writes_alike_stay_apart), T(a_mask_that_nothing_reads_leaves_dropout_one_node),
        T(each_wrong_option_has_its_message), T(each_broken_rule_of_the_format_has_its_message),
        T(each_wrong_graph_has_its_message), T(a_head_takes_the_place_of_a_plain_product_alone),
        T(an_attribute_without_a_type_has_that_of_its_field),

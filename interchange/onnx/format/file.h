@@ -50,6 +50,7 @@ typedef struct onnx_tensor {
     const char *location;
     uint64_t offset, length; /* length 0: to the end */
     bool is_constant;        /* an initializer that is not a parameter (import/trained.c) */
+    int variable;            /* place in weft_onnx.variables, from 1 on; 0: not a variable yet */
     onnx_sample sample;
 } onnx_tensor;
 

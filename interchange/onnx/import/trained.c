@@ -32,27 +32,9 @@ static const char *const no_weights[] = {"Sub",
                                          "DequantizeLinear",
                                          NULL};
 
-typedef struct names_of_initializers {
-    size_t room; /* a power of two */
-    onnx_tensor **table;
-} names_of_initializers;
-
-static onnx_tensor **slot_of(const names_of_initializers *t, const char *name) {
-    size_t i = (size_t)kit_hash(name, strlen(name), 0) & (t->room - 1);
-    while (t->table[i] && strcmp(t->table[i]->name, name)) i = (i + 1) & (t->room - 1);
-    return &t->table[i];
-}
-
 static bool has_no_weights(const onnx_node *n) {
     for (int i = 0; no_weights[i]; i++)
         if (!*n->domain && !strcmp(n->op, no_weights[i])) return true;
-    return false;
-}
-
-/* Whether a node has a body, which may read any name. */
-static bool has_body(const onnx_node *n) {
-    for (int i = 0; i < n->n_attributes; i++)
-        if (n->attributes[i].graph.end) return true;
     return false;
 }
 
@@ -63,24 +45,14 @@ static bool has_infinities(importer *in, onnx_tensor *t) {
     return !t->sample.is_finite;
 }
 
-void onnx_find_parameters(importer *in, const onnx_graph *g) {
-    names_of_initializers t = {.room = 64};
-    while (t.room < 2 * (size_t)g->n_initializers) t.room *= 2;
-    t.table = kit_take(in->arena, t.room, sizeof *t.table);
-    if (!t.table) return;
-    bool has_bodies = false;
-    for (int i = 0; i < g->n_nodes; i++) has_bodies = has_bodies || has_body(&g->nodes[i]);
-    for (int i = 0; i < g->n_initializers; i++) {
-        *slot_of(&t, g->initializers[i].name) = &g->initializers[i];
-        g->initializers[i].is_constant = !has_bodies;
-    }
+void onnx_find_parameters(importer *in, onnx_uses *u, const onnx_graph *g) {
+    for (int i = 0; i < g->n_initializers; i++) g->initializers[i].is_constant = !u->has_bodies;
     for (int i = 0; i < g->n_nodes; i++)
-        for (int j = 0; j < g->nodes[i].n_in; j++) {
-            onnx_tensor *read = *slot_of(&t, g->nodes[i].in[j]);
-            if (read && !has_no_weights(&g->nodes[i])) read->is_constant = false;
+        for (int j = 0; j < g->nodes[i].n_in && !has_no_weights(&g->nodes[i]); j++) {
+            const onnx_use *read = onnx_use_of(u, g->nodes[i].in[j]);
+            if (read && read->initializer) read->initializer->is_constant = false;
         }
     for (int i = 0; i < g->n_initializers; i++)
         if (!g->initializers[i].is_constant && has_infinities(in, &g->initializers[i]))
             g->initializers[i].is_constant = true;
-    kit_drop(in->arena, t.table);
 }

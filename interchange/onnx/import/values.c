@@ -3,37 +3,30 @@
 
 /* ---- parameters and states ---- */
 
-/* A path that no other initializer of the file has: names may differ by what a path cannot have. */
-const char *onnx_path_for(importer *in, const onnx_tensor *t) {
-    const char *path = onnx_path(in, t->name);
-    for (int i = 0; i < in->onnx->n_variables; i++) {
-        const onnx_variable *v = &in->onnx->variables[i];
-        if (v->initializer == t) return v->path;
-        if (strcmp(v->path, path)) continue;
-        size_t n = strlen(path) + 12;
-        char *other = kit_take(in->arena, n, 1);
-        if (other) snprintf(other, n, "%s_%d", path, i);
-        return other ? other : path;
-    }
-    return path;
+static onnx_variable *variable_of(const importer *in, const onnx_tensor *t) {
+    return t->variable ? &in->onnx->variables[t->variable - 1] : NULL;
 }
 
-static void note_variable(importer *in, const char *path, const onnx_tensor *t, bool is_state) {
+const char *onnx_path_for(importer *in, const onnx_tensor *t) {
+    const onnx_variable *v = variable_of(in, t);
+    return v ? v->path : onnx_unlike(in, &in->onnx->by_path, onnx_path(in, t->name));
+}
+
+static bool note_variable(importer *in, const char *path, onnx_tensor *t, bool is_state) {
     weft_onnx *onnx = in->onnx;
-    for (int i = 0; i < onnx->n_variables; i++)
-        if (onnx->variables[i].initializer == t) return;
+    if (t->variable) return true;
     onnx_variable *grown =
         kit_grow(&onnx->arena, onnx->variables, (size_t)onnx->n_variables + 1, sizeof *grown);
-    if (!grown) {
-        kit_no_memory(in->error, path);
-        return;
-    }
-    onnx->variables = grown;
+    if (grown) onnx->variables = grown;
+    if (!grown || !onnx_table_add(&onnx->by_path, &onnx->arena, path, t))
+        return kit_no_memory(in->error, path), false;
     onnx->variables[onnx->n_variables++] = (onnx_variable){path, t, is_state};
+    t->variable = onnx->n_variables;
+    return true;
 }
 
 /* Made at the top level, whatever scope is open: its name says where it belongs. */
-static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool is_state) {
+static weft_value *variable(importer *in, onnx_tensor *t, int side, bool is_state) {
     const char *path = onnx_path_for(in, t), *name = strrchr(path, '/');
     char *folder = kit_copy(in->arena, path);
     if (!folder) return kit_no_memory(in->error, path), NULL;
@@ -52,21 +45,21 @@ static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool i
 }
 
 /* The tensor of a renamed initializer under the new name: the same one in all graphs. */
-static const onnx_tensor *tensor_renamed(importer *in, const onnx_value *v) {
-    for (int i = 0; i < in->onnx->n_variables; i++)
-        if (!strcmp(in->onnx->variables[i].initializer->name, v->renamed))
-            return in->onnx->variables[i].initializer;
-    onnx_tensor *t = kit_take(in->arena, 1, sizeof *t);
-    if (!t) return kit_no_memory(in->error, v->renamed), v->initializer;
+static onnx_tensor *tensor_renamed(importer *in, const onnx_value *v) {
+    weft_onnx *onnx = in->onnx;
+    size_t room = strlen(v->renamed) + 24;
+    char *key = kit_take(&onnx->arena, room, 1);
+    if (!key) return kit_no_memory(in->error, v->renamed), v->initializer;
+    snprintf(key, room, "%s@%ju", v->renamed, v->initializer->message.begin); /* bodies have equal names */
+    onnx_tensor *t = onnx_table_find(&onnx->renamed, key);
+    if (t) return t;
+    t = kit_take(in->arena, 1, sizeof *t);
+    if (!t || !onnx_table_add(&onnx->renamed, &onnx->arena, key, t))
+        return kit_no_memory(in->error, v->renamed), v->initializer;
     *t = *v->initializer;
     t->name = v->renamed;
+    t->variable = 0;
     return t;
-}
-
-static bool is_state(const importer *in, const onnx_tensor *t) {
-    for (int i = 0; i < in->onnx->n_variables; i++)
-        if (in->onnx->variables[i].initializer == t) return in->onnx->variables[i].is_state;
-    return false;
 }
 
 /* ---- values ---- */
@@ -89,7 +82,8 @@ weft_value *onnx_value_in(importer *in, onnx_value *v, int side) {
     weft_dtype dtype;
     if (v->value[side]) return v->value[side];
     if (!onnx_is_parameter(v)) return v->value[side] = constant_of(in, v, side);
-    if (v->renamed && is_state(in, v->initializer)) v->initializer = tensor_renamed(in, v);
+    const onnx_variable *known = variable_of(in, v->initializer);
+    if (v->renamed && known && known->is_state) v->initializer = tensor_renamed(in, v);
     onnx_dtype(v->initializer->type, &dtype);
     weft_value *made = variable(in, v->initializer, side, false);
     return v->value[side] = dtype == WEFT_F32 ? made : weft_cast(made, dtype);
