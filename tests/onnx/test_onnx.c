@@ -287,9 +287,10 @@ TEST(equal_running_statistics_are_states_of_their_own) {
     faults_end(&f);
 }
 
-/* For each name an output of about so many letters that ends with it, the sum of x and an initializer. */
+/* For each name an output of about so many letters that ends with it, the sum of x and an initializer;
+ * and x itself. */
 static message file_of_sums(int n, const char *const *names, size_t letters) {
-    message graph = {0}, input = input_of_pairs();
+    message graph = {0}, input = input_of_pairs(), itself = {0};
     for (int i = 0; i < n; i++) {
         char weight[300] = "", sum[300] = "";
         snprintf(weight, sizeof weight, "%s%0*d", "w", (int)letters, 0);
@@ -303,7 +304,9 @@ static message file_of_sums(int n, const char *const *names, size_t letters) {
         put_message(&graph, 5, &ones);
         put_message(&graph, 12, &output);
     }
+    put_text(&itself, 1, "x");
     put_message(&graph, 11, &input);
+    put_message(&graph, 12, &itself);
     return file_of(&graph);
 }
 
@@ -321,7 +324,7 @@ static void check_sums(const message *bytes, int n) {
         int outputs = 0, parameters = 0;
         while (g && weft_graph_output(g, outputs, NULL)) outputs++;
         while (g && weft_model_parameter(m, NULL, parameters, &p)) parameters++;
-        CHECK_SAYS(outputs == n && parameters == n, "%d outputs, %d parameters", outputs, parameters);
+        CHECK_SAYS(outputs == n + 1 && parameters == n, "%d outputs, %d parameters", outputs, parameters);
         if (g && !weft_onnx_weights(file, "w", &error) && !i)
             weft_onnx_export(g, NULL, "1.onnx", &(weft_onnx_export_options){.weights = "w", .env = &f.env},
                              &error);

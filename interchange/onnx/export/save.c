@@ -407,7 +407,8 @@ static const char *last_part(const char *path) {
 static weft_status make_ready(exporter *e, edge *const *outputs, int n_outputs) {
     for (const edge *i = e->inputs; i; i = i->next) name_take(e, i->name);
     for (int i = 0; i < n_outputs; i++)
-        if (!name_take(e, outputs[i]->name)) return name_taken(e, "output", outputs[i]->name);
+        if (!outputs[i]->value && !name_take(e, outputs[i]->name))
+            return name_taken(e, "output", outputs[i]->name);
     for (int i = 0; i < n_outputs; i++) outputs[i]->is_used = true;
     mark_needed(e);
     weft_status status = name_parameters(e);
