@@ -37,6 +37,13 @@ def hardmax(x, axis):
     return (np.arange(flat.shape[-1]) == flat.argmax(-1)[..., None]).astype(x.dtype).reshape(x.shape)
 
 
+def scaled(x, scale):
+    """The nearest elements of the last axis."""
+    length = int(np.floor(np.float32(x.shape[-1]) * scale))
+    places = np.floor(np.arange(length, dtype=np.float32) / scale).astype(int)
+    return x[..., np.minimum(places, x.shape[-1] - 1)]
+
+
 # (opset, graph, what it makes or None for the reference)
 GRAPHS = [
     # The batch.
@@ -66,6 +73,10 @@ GRAPHS = [
            f"z = Constant<value_ints=[0]>() t = Constant<value_ints=[{step}]>() y = Slice(x, {args}, z, t) }}", None) for number, step, cut, args in (
         (1, 1, "b = Sub(n, o)", "b, n"), (0, 1, "e = Sub(n, o)", "o, e"), (-1, 1, "e = Sub(n, o)", "o, e"), (900, 1, "e = Add(n, o) b = Sub(o, o)", "b, e"),
         (1, -1, "b = Sub(n, o) e = Neg(n) f = Sub(e, o)", "b, f"), (2**31 - 1, 2, "b = Sub(o, o)", "b, o"), (2**63 - 1, 1, "b = Sub(o, o)", "b, o"), (-2**62, -1, "b = Neg(o)", "b, o"))),
+    # Lengths and places in f32, as in onnxruntime and PyTorch: 20 * 2.3 is 46 there, and 3 / 0.6 is 5. The reference has f64.
+    *((18, f"(float[N,1,{n}] x) => (float[N,1,M] y) {{ s = Constant<value_floats=[1.0,1.0,{scale}]>() y = Resize<mode=\"nearest\","
+           "coordinate_transformation_mode=\"asymmetric\",nearest_mode=\"floor\">(x, , s) }", lambda x, scale=np.float32(scale): scaled(x, scale))
+      for n in (7, 9, 13, 20, 24, 25) for scale in (0.6, 0.3, 1.2, 1.7, 2.3)),
     # Older opsets.
     (11, "(float[N,3,4] x) => (float[N,3,4] y) { y = Softmax<axis=1>(x) }", lambda x: softmax(x, 1)),
     (11, "(float[N,3,4] x) => (float[N,3,4] y) { y = Softmax(x) }", lambda x: softmax(x, 1)),
