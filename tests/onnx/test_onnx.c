@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define SMALL TEST_DATA "/onnx/small.onnx"
 
@@ -663,6 +665,68 @@ TEST(weights_outside_of_the_folder_are_refused) {
     }
 }
 
+static void write_file(const char *path, const void *bytes, size_t n) {
+    FILE *file = fopen(path, "wbe");
+    CHECK(file && fwrite(bytes, 1, n, file) == n);
+    if (file) fclose(file);
+}
+
+/* links/out/secret is beside links/model, the folder of the file. */
+static const struct {
+    const char *link, *to; /* NULL: no link */
+    const char *location;
+    const char *says;
+} link_rows[] = {
+    {NULL, NULL, "w", ""},
+    {"links/model/near", "w", "near", ""},
+    {"links/model/folder", ".", "folder/w", ""},
+    {"links/model/far", "../out/secret", "far", "in 'far', a link to what is outside of the file's folder"},
+    {"links/model/up", "../out", "up/secret", "in 'up/secret', a link to what is outside of"},
+    {"links/model/twice", "up", "twice/secret", "in 'twice/secret', a link to what is outside of"},
+    {"links/model/nowhere", "missing", "nowhere", "links/model/nowhere: cannot be opened"},
+};
+enum { LINKS = sizeof link_rows / sizeof *link_rows };
+
+/* What importing a file says, from the operating system's files. */
+static void check_link(const char *path, const char *location, const char *says) {
+    message graph = {0}, tensor = external(location), node = node_of("Relu", "w", "y"), output = {0};
+    weft_error error = {0};
+    put_text(&output, 1, "y");
+    put_message(&graph, 5, &tensor);
+    put_message(&graph, 1, &node);
+    put_message(&graph, 12, &output);
+    message file = file_of(&graph);
+    write_file("links/model/x.onnx", file.bytes, file.n);
+    weft_onnx *onnx = weft_onnx_open(path, NULL, &error);
+    weft_model *m = weft_model_new("m");
+    if (onnx && weft_onnx_graph(onnx, m, "g", WEFT_EVAL, NULL, &error))
+        weft_onnx_weights(onnx, "links/weights", &error);
+    if (*says) CHECK_HOLDS(error.text, says);
+    if (!*says) CHECK_TEXT(error.text, "");
+    weft_model_free(m);
+    weft_onnx_close(onnx);
+}
+
+TEST(weights_that_a_link_has_outside_of_the_folder_are_refused) {
+    static const float w[] = {1, 2};
+    CHECK(!mkdir("links", 0700) && !mkdir("links/model", 0700) && !mkdir("links/out", 0700));
+    write_file("links/model/w", w, sizeof w);
+    write_file("links/out/secret", w, sizeof w);
+    for (int i = 0; i < LINKS; i++) {
+        if (link_rows[i].link) CHECK(!symlink(link_rows[i].to, link_rows[i].link));
+        check_link("links/model/x.onnx", link_rows[i].location, link_rows[i].says);
+    }
+    /* a folder of links to files that are together, as in the cache of Hugging Face */
+    CHECK(!symlink("../model/x.onnx", "links/out/x.onnx") && !symlink("../model/w", "links/out/w"));
+    check_link("links/out/x.onnx", "w", "");
+    for (int i = 0; i < LINKS; i++)
+        if (link_rows[i].link) remove(link_rows[i].link);
+    static const char *const rest[] = {"links/out/x.onnx",   "links/out/w",   "links/out/secret",
+                                       "links/model/x.onnx", "links/model/w", "links/weights",
+                                       "links/out",          "links/model",   "links"};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) CHECK_SAYS(!remove(rest[i]), "%s stays", rest[i]);
+}
+
 /* ---- failures ---- */
 
 static weft_status import_all(faults *f, weft_error *error) {
@@ -706,4 +770,6 @@ SUITE("onnx",
        T(an_attribute_without_a_type_has_that_of_its_field),
        T(a_wrong_name_of_a_graph_is_the_error_of_the_model), T(a_constant_has_the_axes_of_its_input),
        T(known_values_have_a_limit), T(axes_are_the_batch_by_place_name_or_option),
-       T(weights_outside_of_the_folder_are_refused), T(each_failure_of_memory_and_files_is_one_error)})
+       T(weights_outside_of_the_folder_are_refused),
+       T(weights_that_a_link_has_outside_of_the_folder_are_refused),
+       T(each_failure_of_memory_and_files_is_one_error)})

@@ -154,5 +154,8 @@ size_t onnx_tensor_bytes(const onnx_tensor *t); /* 0: too many, or of another ty
 /* Reads elements from byte `begin` of them on; `bytes` within onnx_tensor_bytes(). */
 weft_status onnx_tensor_read(onnx_file *file, const onnx_tensor *t, size_t begin, void *into, size_t bytes,
                              weft_error *error);
+/* The same of a tensor in another file (external.c). */
+weft_status onnx_external_read(onnx_file *file, const onnx_tensor *t, size_t begin, void *into, size_t bytes,
+                               weft_error *error);
 
 #endif
