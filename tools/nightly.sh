@@ -36,7 +36,7 @@ meet         asan     test_meet           1000000 20000    strange greetings, ra
 resume       release  graphtool           60        5        trainings of two ranks, one or all killed while they write checkpoints, continue in 1, 2, 3 and 4
 models       release  model_cases         200000  4000     random trainings of every op against PyTorch, with a table of op, layout and route
 torch        release  weft-zoo           153         1        a fixed list of PyTorch modules becomes graphs of Weft: outputs, gradients and three steps judged by f64
-onnx         release  weft-zoo           6           1         ONNX files: the node cases of the onnx package, models that PyTorch exports, graphs that onnxruntime runs
+onnx         release  weft-zoo           7           1         ONNX files: the node cases of the onnx package, models that PyTorch exports, graphs that onnxruntime runs
 processors   release  graphtool           30      1        suites that ask the processor, under qemu-x86_64 as Nehalem and as Haswell, a suite and a model a seed
 aarch64      release  graphtool           3       1        compiled for arm64 and run by qemu: the consumer, a training beside this processor's, the suites
 gpu_ops      release  test_cuda_ops       2         1        the emulated GPU's kernels in each layout and at all sizes; then others than tools/test.sh draws

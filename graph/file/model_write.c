@@ -278,6 +278,46 @@ static weft_status check_model(const weft_model *m, const char *path, weft_error
                      "%.600s: only a model as it was built can be saved, not the graphs of a plan", path);
 }
 
+typedef struct list_count {
+    size_t n;
+    int most;
+    const char *what;
+} list_count;
+
+static weft_status check_lists(const list_count *lists, size_t n, const char *path, weft_error *error) {
+    for (size_t i = 0; i < n; i++)
+        if (lists[i].n > (size_t)lists[i].most)
+            return error_set(error, WEFT_FILE, "%.600s: the model has %zu %s, a file at most %d", path,
+                             lists[i].n, lists[i].what, lists[i].most);
+    return WEFT_OK;
+}
+
+/* Refuses what weft_load() would refuse. */
+static weft_status check_counts(const Weft__Model *m, const char *path, weft_error *error) {
+    size_t calls = 0, operands = 0;
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < m->n_graphs && !status; i++) {
+        const Weft__Graph *g = m->graphs[i];
+        size_t inputs = 0;
+        calls += g->n_calls;
+        for (size_t j = 0; j < g->n_calls; j++) {
+            operands += g->calls[j]->n_operand_call;
+            inputs += strcmp(g->calls[j]->op, "input") == 0;
+        }
+        const list_count ports[] = {{inputs, MODEL_MAX_INPUTS, "inputs in a graph"},
+                                    {g->n_outputs, MODEL_MAX_INPUTS, "outputs in a graph"}};
+        status = check_lists(ports, sizeof ports / sizeof *ports, path, error);
+    }
+    const list_count lists[] = {{m->n_graphs, MODEL_MAX_GRAPHS, "graphs"},
+                                {m->n_variables, MODEL_MAX_VARIABLES, "variables"},
+                                {m->n_subgraphs, MODEL_MAX_SUBGRAPHS, "subgraphs"},
+                                {m->n_precisions, MODEL_MAX_SUBGRAPHS, "precisions"},
+                                {m->n_flows, MODEL_MAX_FLOWS, "flows"},
+                                {calls, MODEL_MAX_NODES, "calls"},
+                                {operands, MODEL_MAX_OPERANDS, "operands"}};
+    return status ? status : check_lists(lists, sizeof lists / sizeof *lists, path, error);
+}
+
 weft_status model_pack(const weft_model *m, const char *path, uint8_t **packed, size_t *bytes,
                        weft_error *error) {
     saver s = {0};
@@ -288,8 +328,11 @@ weft_status model_pack(const weft_model *m, const char *path, uint8_t **packed, 
     arena_init(&s.memory, &m->env);
     model_save(&s, &model, m);
     *bytes = s.failed ? 0 : SEAL_BYTES + weft__model__get_packed_size(&model);
-    if (!s.failed && *bytes <= MODEL_MAX_FILE_BYTES) *packed = mem_raw(&m->env, *bytes);
-    if (*bytes > MODEL_MAX_FILE_BYTES) {
+    if (!s.failed) status = check_counts(&model, path, error);
+    if (!s.failed && !status && *bytes <= MODEL_MAX_FILE_BYTES) *packed = mem_raw(&m->env, *bytes);
+    if (status) {
+        *bytes = 0;
+    } else if (*bytes > MODEL_MAX_FILE_BYTES) {
         status = error_set(error, WEFT_FILE, "%.600s: the model takes %zu bytes, a file at most %d", path,
                            *bytes, MODEL_MAX_FILE_BYTES);
     } else if (!*packed) {

@@ -79,12 +79,12 @@ WEFT_API void weft_onnx_close(weft_onnx *file);
 
 /** Builds the file's graph as graph `name` of a model. In a graph of WEFT_TRAIN dropout drops, and BatchNorm
  * uses and updates the batch's statistics. Parameters get the initializers' names, so graphs of one file
- * share them. Inputs and outputs have the file's names, where '/' and ':' become '_'. NULL on failure: the
- * error names the node; the model is then to be freed. */
+ * share them. Inputs and outputs have the file's names, where '/' and ':' become '_'; one that is then equal
+ * to another ends with a number. NULL on failure: the error names the node; the model is then to be freed. */
 WEFT_API weft_graph *weft_onnx_graph(weft_onnx *file, weft_model *model, const char *name, weft_mode mode,
                                      const weft_onnx_options *options, weft_error *error);
 /** The value that the file calls `name`, in the graph that was built last; NULL where it has none: it may
- * have become part of a constant. */
+ * have become part of a constant, or be a node's second result that nothing in the file reads. */
 WEFT_API weft_value *weft_onnx_value(const weft_onnx *file, const char *name);
 
 /** What a user who trains should know of the file, of which a graph has been built: line `index`, from 0 on;

@@ -54,20 +54,21 @@ static bool is_file_known(importer *in) {
     return good;
 }
 
-/* What is done once with a file's graph, before nodes are built. */
-static bool prepare_graph(importer *in, onnx_graph *g) {
-    if (in->onnx->is_fused) return true;
+/* Once for each file: what its names are. False: out of memory. */
+static bool make_ready(importer *in, onnx_graph *g) {
+    onnx_uses u;
+    if (in->onnx->is_ready) return true;
     if (!onnx_take_apart(in, g) || !onnx_write_notes(in, g)) return false;
-    onnx_find_parameters(in, g);
-    onnx_fuse(in, g);
-    in->onnx->is_fused = true;
-    return true;
+    if (!onnx_uses_of(&u, in->arena, g)) return kit_no_memory(in->error, in->onnx->file.wire.path), false;
+    onnx_leave_out_unread(&u, g);
+    onnx_find_parameters(in, &u, g);
+    onnx_fuse(in, &u, g);
+    return in->onnx->is_ready = true;
 }
 
 static bool import_graph(importer *in) {
     onnx_graph *g = &in->onnx->file.graph;
-    if (!is_file_known(in)) return false;
-    if (!prepare_graph(in, g)) return false;
+    if (!is_file_known(in) || !make_ready(in, g)) return false;
     return onnx_head_find(in) && onnx_inputs(in, g) && onnx_nodes(in, g) && onnx_outputs(in, g);
 }
 
@@ -83,8 +84,8 @@ static weft_graph *build(importer *in, weft_model *model, const char *name, weft
     in->arena = &onnx->arena;
     in->operators = onnx_operators;
     in->scope = "";
-    in->frame = onnx_frame_new(in->arena, ONNX_PLACES,
-                               (onnx_frame){.n_opsets = onnx->file.n_opsets, .opsets = onnx->file.opsets});
+    in->frame =
+        onnx_frame_new(in->arena, (onnx_frame){.n_opsets = onnx->file.n_opsets, .opsets = onnx->file.opsets});
     memset(in->batch, 0, sizeof in->batch);
     if (!in->frame || !shadow)
         kit_no_memory(in->error, name);

@@ -3,6 +3,7 @@
  *
  * A row runs on a fresh model (struct kit); its error is the model's own, or weft_compile's. */
 #include "graph/core/graph.h"
+#include "graph/core/limits.h"
 #include "support/scopes.h"
 #include "support/test.h"
 
@@ -1160,12 +1161,58 @@ TEST(models_of_files_keep_what_they_meant) {
     weft_model_free(k.m);
 }
 
+/* A model of one graph with so many parameters, inputs and outputs; all are distinct. */
+static weft_model *wide_model(int parameters, int inputs, int outputs) {
+    weft_model *m = weft_model_new("wide");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_value *x = weft_constant(g, WEFT_F32, 0, NULL, 1);
+    char name[24];
+    for (int i = 0; i < parameters; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        weft_parameter_in(g, name, 0, NULL, (weft_init){0});
+    }
+    for (int i = 0; i < inputs; i++) {
+        snprintf(name, sizeof name, "x%d", i);
+        weft_input(g, name, WEFT_F32, 0, NULL);
+    }
+    for (int i = 0; i < outputs; i++) {
+        snprintf(name, sizeof name, "y%d", i);
+        weft_output(x, name);
+    }
+    CHECK_TEXT(weft_model_error(m)->text, "");
+    return m;
+}
+
+TEST(a_model_is_saved_only_where_it_can_be_loaded) {
+    static const struct {
+        int parameters, inputs, outputs;
+        const char *says;
+    } rows[] = {
+        {MODEL_MAX_VARIABLES, MODEL_MAX_INPUTS, MODEL_MAX_INPUTS, ""},
+        {MODEL_MAX_VARIABLES + 1, 1, 1, "wide.bin: the model has 32769 variables, a file at most 32768"},
+        {1, MODEL_MAX_INPUTS + 1, 1, "wide.bin: the model has 4097 inputs in a graph, a file at most 4096"},
+        {1, 1, MODEL_MAX_INPUTS + 1, "wide.bin: the model has 4097 outputs in a graph, a file at most 4096"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_error e = {0};
+        weft_model *m = wide_model(rows[i].parameters, rows[i].inputs, rows[i].outputs);
+        weft_status status = weft_save(m, "wide.bin", &e);
+        CHECK_TEXT(e.text, rows[i].says);
+        weft_model_free(m);
+        weft_model *again = status ? NULL : weft_load("wide.bin", NULL, &e);
+        CHECK_SAYS(status || again, "%s", e.text);
+        weft_model_free(again);
+        CHECK(!remove("wide.bin") == !status);
+    }
+}
+
 SUITE("settings",
       {T(every_field_of_an_optimizer_has_a_default_or_an_error), T(a_group_inherits_what_it_leaves_0),
        T(one_optimizer_has_one_setting_in_all_graphs),
        T(every_call_says_what_it_cannot_do_with_what_it_is_given),
        T(a_null_behind_an_error_adds_nothing_to_it), T(a_scope_ends_however_its_body_is_left),
        T(a_scope_that_a_plain_compiler_leaves_open_is_named), T(a_model_with_an_open_scope_is_not_saved),
+       T(a_model_is_saved_only_where_it_can_be_loaded),
        T(every_call_on_a_store_and_a_session_says_what_is_wrong),
        T(weights_with_numbers_that_no_training_has_are_not_loaded),
        T(every_option_of_a_loader_has_a_default_or_an_error), T(models_of_files_keep_what_they_meant)})

@@ -230,6 +230,8 @@ def resizes(d):
     attributes = {"mode": mode, "coordinate_transformation_mode": d.pick("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize")}
     if attributes["coordinate_transformation_mode"] == "half_pixel_symmetric":
         shape = shape[:2] + (4, 6)  # no element is in the middle, where the evaluator rounds to either side
+    if attributes["coordinate_transformation_mode"] == "pytorch_half_pixel":
+        shape = shape[:2] + (5, 7)  # none becomes one element, which the evaluator asks of the length before it is rounded down
     x = d.x(*shape)
     n = len(shape) - 2
     axes = list(range(2, len(shape)))
@@ -248,10 +250,10 @@ def resizes(d):
     if roi or d.pick(0, 1):
         sizes = d.const([d.pick(2, 4, 9, 10, 14) for _ in axes])
         d.node("Resize", [x, roi, "", sizes], axes=axes, keep_aspect_ratio_policy="stretch" if roi else d.pick("stretch", "not_larger", "not_smaller"), **attributes)
-    elif d.pick(0, 1):
-        d.node("Resize", [x, "", d.const([d.pick(0.5, 0.75, 1, 2, 1.5, 3, 0.6) for _ in axes], np.float32)], axes=axes, **attributes)
+    elif d.pick(0, 1):  # scales that f32 and f64 hold: the evaluator divides in f64
+        d.node("Resize", [x, "", d.const([d.pick(0.5, 0.75, 1, 2, 1.5, 3, 0.625) for _ in axes], np.float32)], axes=axes, **attributes)
     else:
-        d.node("Resize", [x, "", d.const([1, 1] + [d.pick(0.5, 1, 2, 1.7) for _ in axes], np.float32)], **attributes)
+        d.node("Resize", [x, "", d.const([1, 1] + [d.pick(0.5, 1, 2, 1.75) for _ in axes], np.float32)], **attributes)
 
 
 def grid_samples(d):

@@ -127,7 +127,7 @@ CASES = [
     *(layer(f"interpolate {how}", IMAGE, lambda x, how=how: weft.interpolate(x, **how)) for how in
       ({"size": (18, 5), "mode": "nearest"}, {"size": (13, 7), "mode": "nearest_exact"}, {"size": (18, 7), "mode": "bilinear"}, {"scale": (2.5, 1.7), "mode": "bilinear"},
        {"scale": (2.5, 1.75), "mode": "bilinear", "align_corners": True}, {"scale": (0.7, 1.75), "mode": "bicubic", "align_corners": True}, {"scale": (1.3, 1.7), "mode": "nearest"},
-       {"scale": (2, 3), "mode": "nearest"},
+       {"scale": (2, 3), "mode": "nearest"}, {"scale": (0.6, 0.6), "mode": "nearest"}, {"scale": (0.6, 2.3), "mode": "nearest_exact"}, {"size": (4, 23), "mode": "nearest"},
        {"size": (18, 7), "mode": "bilinear", "align_corners": True}, {"size": (18, 7), "mode": "bicubic"}, {"size": (5, 4), "mode": "bilinear", "antialias": True}, {"size": (5, 4), "mode": "bicubic", "antialias": True})),
     ("grid_sample", {"x": floats(*IMAGE), "p": floats(B, 3, 5, 2)}, lambda g, x, p: weft.grid_sample(x, p.tanh())),
     layer("unfold", IMAGE, lambda x: weft.unfold(x, [3, 2], stride=2, pad=1)),

@@ -37,6 +37,13 @@ def hardmax(x, axis):
     return (np.arange(flat.shape[-1]) == flat.argmax(-1)[..., None]).astype(x.dtype).reshape(x.shape)
 
 
+def scaled(x, scale):
+    """The nearest elements of the last axis."""
+    length = int(np.floor(np.float32(x.shape[-1]) * scale))
+    places = np.floor(np.arange(length, dtype=np.float32) / scale).astype(int)
+    return x[..., np.minimum(places, x.shape[-1] - 1)]
+
+
 # (opset, graph, what it makes or None for the reference)
 GRAPHS = [
     # The batch.
@@ -61,6 +68,15 @@ GRAPHS = [
     (18, "(float[N,3,2,2] x) => (float[N,3,2,2] y) { a = Constant<value=float[2,1]{0.1,0.2}>() y = PRelu(x, a) }", None),
     # A constant of 36 MB, which is larger than one in a model may be.
     (18, "(float[N,3000] x) => (float[N] y) { s = Constant<value_ints=[3000,3000]>() c = ConstantOfShape<value=float[1]{0.5}>(s) m = ReduceMax<keepdims=0>(c) z = ReduceSum<keepdims=0>(x) a = Constant<value_ints=[1]>() w = ReduceMean<keepdims=0>(x, a) y = Add(w, m) }", None),
+    # Cuts of the batch axis at places that its length gives, and past its end.
+    *((18, f"(float[N,3] x) => (float[M,3] y) {{ n = Shape<start=0,end=1>(x) o = Constant<value_ints=[{number}]>() {cut} "
+           f"z = Constant<value_ints=[0]>() t = Constant<value_ints=[{step}]>() y = Slice(x, {args}, z, t) }}", None) for number, step, cut, args in (
+        (1, 1, "b = Sub(n, o)", "b, n"), (0, 1, "e = Sub(n, o)", "o, e"), (-1, 1, "e = Sub(n, o)", "o, e"), (900, 1, "e = Add(n, o) b = Sub(o, o)", "b, e"),
+        (1, -1, "b = Sub(n, o) e = Neg(n) f = Sub(e, o)", "b, f"), (2**31 - 1, 2, "b = Sub(o, o)", "b, o"), (2**63 - 1, 1, "b = Sub(o, o)", "b, o"), (-2**62, -1, "b = Neg(o)", "b, o"))),
+    # Lengths and places in f32, as in onnxruntime and PyTorch: 20 * 2.3 is 46 there, and 3 / 0.6 is 5. The reference has f64.
+    *((18, f"(float[N,1,{n}] x) => (float[N,1,M] y) {{ s = Constant<value_floats=[1.0,1.0,{scale}]>() y = Resize<mode=\"nearest\","
+           "coordinate_transformation_mode=\"asymmetric\",nearest_mode=\"floor\">(x, , s) }", lambda x, scale=np.float32(scale): scaled(x, scale))
+      for n in (7, 9, 13, 20, 24, 25) for scale in (0.6, 0.3, 1.2, 1.7, 2.3)),
     # Older opsets.
     (11, "(float[N,3,4] x) => (float[N,3,4] y) { y = Softmax<axis=1>(x) }", lambda x: softmax(x, 1)),
     (11, "(float[N,3,4] x) => (float[N,3,4] y) { y = Softmax(x) }", lambda x: softmax(x, 1)),
@@ -119,6 +135,10 @@ REFUSED = [
     (18, "(float[N,3] x) => (float[N,3] y) { s = Size(x) n = Cast<to=1>(s) y = Pow(x, n) }", "depends on the batch"),
     (18, "(float[N,3] x) => (float[N] y) { s = Size(x) a = Constant<value_int=0>() b = Constant<value_int=1>() r = Range(a, s, b) y = Cast<to=1>(r) }", "depends on the batch"),
     (18, "(float[N,3] x) => (int64[1,3] y) { y = ArgMax<axis=0,select_last_index=1>(x) }", "follows the batch"),
+    *((18, f"(float[N,3] x) => (float[M,3] y) {{ n = Shape<start=0,end=1>(x) b = Constant<value_ints=[{begin}]>() {cut} z = Constant<value_ints=[0]>() "
+           "y = Slice(x, b, e, z) }", says) for begin, cut, says in (
+        (0, "e = Constant<value_ints=[1000000]>()", "and may be shorter, at 1000000"), (-1000000, "e = Constant<value_ints=[4]>()", "and may be shorter, at -1000000"),
+        (0, "t = Constant<value_ints=[2]>() e = Div(n, t)", "where it cuts axis 0 depends on the batch"))),
     (20, "(float[N,3] x) => (float[N,3] y) { y = Gelu<approximate=\"exact\">(x) }", "approximate is 'exact'"),
     (18, "(float[N,5,5] x) => (float[N] y) { y = Det(x) }", "4 x 4 is the largest"),
     (6, "(float[N,3] x) => (float[N,3] y) { y = Clip<min=1.0,max=0.0>(x) }", "above max"),

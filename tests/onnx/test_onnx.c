@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define SMALL TEST_DATA "/onnx/small.onnx"
 
@@ -165,7 +167,7 @@ TEST(each_wrong_option_has_its_message) {
 
 typedef struct message {
     size_t n;
-    unsigned char bytes[1500];
+    unsigned char bytes[8000];
 } message;
 
 static void put_byte(message *m, int byte) {
@@ -439,7 +441,7 @@ TEST(what_an_exporter_named_is_called_after_its_module) {
     }
 }
 
-TEST(a_folded_norm_is_told) {
+TEST(a_folded_norm_is_reported) {
     message folded = file_of_folded_norm("onnx::Conv_2"), plain = file_of_folded_norm("conv.bias"),
             says = file_that_says_it_is_folded();
     char paths[300] = "", note[400];
@@ -476,6 +478,113 @@ TEST(statistics_that_are_to_be_kept_must_be_there) {
     check_eval_norms(&norm, "");
     check_eval_norms(&folded, "has no effect: the file has no BatchNorm: it is folded into 1 layer");
     check_eval_norms(&plain, "has no effect: the file has no BatchNorm");
+}
+
+/* For each name an output of about so many letters that ends with it, the sum of x and an initializer;
+ * and x itself. */
+static message file_of_sums(int n, const char *const *names, size_t letters) {
+    message graph = {0}, input = input_of(2), itself = {0};
+    for (int i = 0; i < n; i++) {
+        char weight[300] = "", sum[300] = "";
+        snprintf(weight, sizeof weight, "%s%0*d", "w", (int)letters, 0);
+        snprintf(sum, sizeof sum, "%s%0*d", "y", (int)letters, 0);
+        strcat(weight, names[i]);
+        strcat(sum, names[i]);
+        message node = node_of("Add", "x", sum), ones = pair_of(weight, 1, 1), output = {0};
+        put_text(&node, 1, weight);
+        put_text(&output, 1, sum);
+        put_message(&graph, 1, &node);
+        put_message(&graph, 5, &ones);
+        put_message(&graph, 12, &output);
+    }
+    put_text(&itself, 1, "x");
+    put_message(&graph, 11, &input);
+    put_message(&graph, 12, &itself);
+    return file_of(&graph);
+}
+
+/* Imports the sums; they become a file, which is imported, too. */
+static void check_sums(const message *bytes, int n) {
+    weft_error error = {0};
+    faults f;
+    faults_init(&f);
+    fake_put(&f, "0.onnx", bytes->bytes, bytes->n);
+    for (int i = 0; i < 2; i++) {
+        weft_onnx *file = weft_onnx_open(i ? "1.onnx" : "0.onnx", &f.env, &error);
+        weft_model *m = weft_model_new_in("m", &f.env);
+        weft_graph *g = file ? weft_onnx_graph(file, m, "g", WEFT_EVAL, NULL, &error) : NULL;
+        weft_parameter_info p;
+        int outputs = 0, parameters = 0;
+        while (g && weft_graph_output(g, outputs, NULL)) outputs++;
+        while (g && weft_model_parameter(m, NULL, parameters, &p)) parameters++;
+        CHECK_SAYS(outputs == n + 1 && parameters == n, "%d outputs, %d parameters", outputs, parameters);
+        if (g && !weft_onnx_weights(file, "w", &error) && !i)
+            weft_onnx_export(g, NULL, "1.onnx", &(weft_onnx_export_options){.weights = "w", .env = &f.env},
+                             &error);
+        CHECK_TEXT(error.text, "");
+        weft_model_free(m);
+        weft_onnx_close(file);
+    }
+    CHECK(f.live == 0);
+    faults_end(&f);
+}
+
+TEST(names_that_weft_writes_alike_stay_apart) {
+    static const char *const names[] = {":0", "/0", "_0", "?0", "_0_1"};
+    message file = file_of_sums(5, names, 1);
+    check_sums(&file, 5);
+    file = file_of_sums(5, names, 196); /* longer than a name of Weft with a number at its end */
+    check_sums(&file, 5);
+    file = file_of_sums(5, names, 250); /* longer than any name of Weft */
+    check_sums(&file, 5);
+}
+
+/* y, mask = Dropout(x, 0.5, true), and the outputs. */
+static message file_of_dropout(int n_outputs) {
+    static const unsigned char half[] = {0, 0, 0, 63}, yes[] = {1};
+    static const char *const names[] = {"y", "mask"};
+    message graph = {0}, node = node_of("Dropout", "x", "y"), ratio = {0}, training = {0};
+    message input = input_of(2);
+    put_text(&node, 1, "ratio");
+    put_text(&node, 1, "training");
+    put_text(&node, 2, "mask");
+    put_number(&ratio, 2, 1);
+    put_text(&ratio, 8, "ratio");
+    put_bytes(&ratio, 9, half, sizeof half);
+    put_number(&training, 2, 9);
+    put_text(&training, 8, "training");
+    put_bytes(&training, 9, yes, sizeof yes);
+    put_message(&graph, 1, &node);
+    put_message(&graph, 5, &ratio);
+    put_message(&graph, 5, &training);
+    put_message(&graph, 11, &input);
+    for (int i = 0; i < n_outputs; i++) {
+        message output = {0};
+        put_text(&output, 1, names[i]);
+        put_message(&graph, 12, &output);
+    }
+    return file_of(&graph);
+}
+
+TEST(a_mask_that_nothing_reads_leaves_dropout_one_node) {
+    for (int n = 1; n <= 2; n++) {
+        message bytes = file_of_dropout(n);
+        weft_error error = {0};
+        faults f;
+        faults_init(&f);
+        fake_put(&f, "x.onnx", bytes.bytes, bytes.n);
+        weft_onnx *file = weft_onnx_open("x.onnx", &f.env, &error);
+        weft_model *m = weft_model_new_in("m", &f.env);
+        weft_onnx_graph(file, m, "g", WEFT_TRAIN, NULL, &error);
+        CHECK_TEXT(error.text, "");
+        char *text = weft_model_text(m);
+        CHECK(text && !strstr(text, "= dropout(") == (n == 2));
+        CHECK(text && !strstr(text, "random_uniform") == (n == 1));
+        weft_text_free(text);
+        weft_model_free(m);
+        weft_onnx_close(file);
+        faults_end(&f);
+    }
 }
 
 /* What a file is refused with, at whatever step. */
@@ -747,6 +856,68 @@ TEST(weights_outside_of_the_folder_are_refused) {
     }
 }
 
+static void write_file(const char *path, const void *bytes, size_t n) {
+    FILE *file = fopen(path, "wbe");
+    CHECK(file && fwrite(bytes, 1, n, file) == n);
+    if (file) fclose(file);
+}
+
+/* links/out/secret is beside links/model, the folder of the file. */
+static const struct {
+    const char *link, *to; /* NULL: no link */
+    const char *location;
+    const char *says;
+} link_rows[] = {
+    {NULL, NULL, "w", ""},
+    {"links/model/near", "w", "near", ""},
+    {"links/model/folder", ".", "folder/w", ""},
+    {"links/model/far", "../out/secret", "far", "in 'far', a link to what is outside of the file's folder"},
+    {"links/model/up", "../out", "up/secret", "in 'up/secret', a link to what is outside of"},
+    {"links/model/twice", "up", "twice/secret", "in 'twice/secret', a link to what is outside of"},
+    {"links/model/nowhere", "missing", "nowhere", "links/model/nowhere: cannot be opened"},
+};
+enum { LINKS = sizeof link_rows / sizeof *link_rows };
+
+/* What importing a file says, from the operating system's files. */
+static void check_link(const char *path, const char *location, const char *says) {
+    message graph = {0}, tensor = external(location), node = node_of("Relu", "w", "y"), output = {0};
+    weft_error error = {0};
+    put_text(&output, 1, "y");
+    put_message(&graph, 5, &tensor);
+    put_message(&graph, 1, &node);
+    put_message(&graph, 12, &output);
+    message file = file_of(&graph);
+    write_file("links/model/x.onnx", file.bytes, file.n);
+    weft_onnx *onnx = weft_onnx_open(path, NULL, &error);
+    weft_model *m = weft_model_new("m");
+    if (onnx && weft_onnx_graph(onnx, m, "g", WEFT_EVAL, NULL, &error))
+        weft_onnx_weights(onnx, "links/weights", &error);
+    if (*says) CHECK_HOLDS(error.text, says);
+    if (!*says) CHECK_TEXT(error.text, "");
+    weft_model_free(m);
+    weft_onnx_close(onnx);
+}
+
+TEST(weights_that_a_link_has_outside_of_the_folder_are_refused) {
+    static const float w[] = {1, 2};
+    CHECK(!mkdir("links", 0700) && !mkdir("links/model", 0700) && !mkdir("links/out", 0700));
+    write_file("links/model/w", w, sizeof w);
+    write_file("links/out/secret", w, sizeof w);
+    for (int i = 0; i < LINKS; i++) {
+        if (link_rows[i].link) CHECK(!symlink(link_rows[i].to, link_rows[i].link));
+        check_link("links/model/x.onnx", link_rows[i].location, link_rows[i].says);
+    }
+    /* a folder of links to files that are together, as in the cache of Hugging Face */
+    CHECK(!symlink("../model/x.onnx", "links/out/x.onnx") && !symlink("../model/w", "links/out/w"));
+    check_link("links/out/x.onnx", "w", "");
+    for (int i = 0; i < LINKS; i++)
+        if (link_rows[i].link) remove(link_rows[i].link);
+    static const char *const rest[] = {"links/out/x.onnx",   "links/out/w",   "links/out/secret",
+                                       "links/model/x.onnx", "links/model/w", "links/weights",
+                                       "links/out",          "links/model",   "links"};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) CHECK_SAYS(!remove(rest[i]), "%s stays", rest[i]);
+}
+
 /* ---- failures ---- */
 
 static weft_status import_all(faults *f, weft_error *error) {
@@ -786,9 +957,11 @@ SUITE("onnx", {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
                T(a_constant_is_no_input),
                T(equal_running_statistics_are_states_of_their_own),
                T(vectors_that_an_exporter_took_for_equal_are_parameters_of_their_own),
-               T(a_folded_norm_is_told),
+               T(a_folded_norm_is_reported),
                T(what_an_exporter_named_is_called_after_its_module),
                T(statistics_that_are_to_be_kept_must_be_there),
+               T(names_that_weft_writes_alike_stay_apart),
+               T(a_mask_that_nothing_reads_leaves_dropout_one_node),
                T(each_wrong_option_has_its_message),
                T(each_broken_rule_of_the_format_has_its_message),
                T(each_wrong_graph_has_its_message),
@@ -799,4 +972,5 @@ SUITE("onnx", {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
                T(known_values_have_a_limit),
                T(axes_are_the_batch_by_place_name_or_option),
                T(weights_outside_of_the_folder_are_refused),
+               T(weights_that_a_link_has_outside_of_the_folder_are_refused),
                T(each_failure_of_memory_and_files_is_one_error)})

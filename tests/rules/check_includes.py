@@ -44,7 +44,7 @@ ROOMS = {
     "ops/catalog": ["."],
     "dist": ["core", "shm meet", "engine", "local mpi ucx nccl"],
     "runtime": ["plan", "store passes verify", "session passes/distribute", "session/cuda passes/optimizer checkpoint", "."],
-    "interchange": ["onnx/format", "onnx/import onnx/export", "onnx/operators onnx/exporters", "onnx"],
+    "interchange": ["onnx/format", "onnx/import onnx/export", "onnx/operators onnx/exporters", "onnx/operators/images", "onnx"],
     "tools": ["graphtool/output", "graphtool/options", "graphtool/ranks", "graphtool/model", "graphtool/training graphtool/checkpoints",
               "graphtool/timeline", "graphtool/diagram", "graphtool/cmd", "graphtool"],
 }

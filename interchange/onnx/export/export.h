@@ -10,6 +10,7 @@
 #define WEFT_INTERCHANGE_ONNX_EXPORT_EXPORT_H
 
 #include "interchange/onnx/format/file.h"
+#include "interchange/onnx/format/table.h"
 #include "weft/file.h"
 #include "weft/onnx.h"
 
@@ -82,8 +83,10 @@ typedef struct exporter {
     /* An input whose axis `batch_axis` is the batch; NULL: the batch is a number. */
     const weft_value *batch_of;
     int batch_axis;
-    edge *batch; /* its length, i64[1]; NULL: nobody has asked for it */
-    struct export_name *names[EXPORT_LISTS];
+    edge *batch;      /* its length, i64[1]; NULL: nobody has asked for it */
+    onnx_table names; /* of the file: export_name (save.c) */
+    onnx_table ports; /* of the file of weights: weft_port, once has_ports */
+    bool has_ports;
 } exporter;
 
 /* A node of Weft that is exported. */

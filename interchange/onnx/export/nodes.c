@@ -140,14 +140,15 @@ static bool export_one(exporter *e, const weft_node *node) {
 
 /* ---- outputs ---- */
 
-/* Values that have a name already, or that no node makes, get an Identity of the output's name. */
+/* Values that have another name already, or that no node makes, get an Identity of the output's name. */
 static bool name_output(exporter *e, int i, edge **into) {
     const char *name;
     const weft_value *v = weft_graph_output(e->graph, i, &name);
     edge *is = export_entry_of(e, v)->is;
     export_call c = {.e = e, .node = weft_value_node(v)};
     weft_node_about(c.node, &c.about);
-    if (!is->from || is->name) is = export_1(&c, "Identity", is);
+    bool is_input = is->value && !strcmp(is->name, name);
+    if ((!is->from || is->name) && !is_input) is = export_1(&c, "Identity", is);
     if (is) is->name = name;
     *into = is;
     return is;

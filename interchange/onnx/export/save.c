@@ -46,25 +46,13 @@ enum { TENSOR_TYPE_ELEMENT = 1, TENSOR_TYPE_SHAPE = 2, SHAPE_DIM = 1, DIM_VALUE 
 /* ---- names ---- */
 
 typedef struct export_name {
-    struct export_name *next;
-    const char *name;
     int used; /* how often, for the next number */
 } export_name;
 
-static export_name *name_find(exporter *e, const char *name) {
-    export_name *n = e->names[kit_hash(name, strlen(name), 0) % EXPORT_LISTS];
-    while (n && strcmp(n->name, name)) n = n->next;
-    return n;
-}
-
 /* False: it is taken, or memory is out. */
 static bool name_take(exporter *e, const char *name) {
-    export_name *n = name_find(e, name) ? NULL : kit_take(e->arena, 1, sizeof *n);
-    if (!n) return false;
-    export_name **list = &e->names[kit_hash(name, strlen(name), 0) % EXPORT_LISTS];
-    *n = (export_name){.next = *list, .name = name};
-    *list = n;
-    return true;
+    export_name *n = onnx_table_find(&e->names, name) ? NULL : kit_take(e->arena, 1, sizeof *n);
+    return n && onnx_table_add(&e->names, e->arena, name, n);
 }
 
 /* "layer1/0/Conv", or where that is taken "layer1/0/Conv_1"; "" after a failure. */
@@ -73,8 +61,9 @@ static const char *name_new(exporter *e, const char *scope, const char *what, co
     char *name = kit_take(e->arena, room, 1);
     if (!name) return "";
     int length = snprintf(name, room, "%s%s%s%s", scope, *scope ? "/" : "", what, end);
-    export_name *first = name_find(e, name);
-    for (; name_find(e, name); snprintf(name + length, room - (size_t)length, "_%d", first->used))
+    export_name *first = onnx_table_find(&e->names, name);
+    for (; onnx_table_find(&e->names, name);
+         snprintf(name + length, room - (size_t)length, "_%d", first->used))
         first->used++;
     return name_take(e, name) ? name : "";
 }
@@ -239,17 +228,24 @@ static uint64_t tensor_size(const saving *s, const edge *t, size_t head) {
     return head + (goes_apart(s, t) ? 0 : emit_size(TENSOR_RAW, tensor_bytes(&t->type)));
 }
 
-/* The tensor of that name in the file of weights. */
-static bool port_find(const weft_tensors *tensors, const char *name, weft_port *port) {
-    for (int i = 0; weft_tensors_at(tensors, i, port); i++)
-        if (!strcmp(port->name, name)) return true;
-    return false;
+/* Puts the tensors of the file of weights into a table, once. False: out of memory. */
+static bool ports_ready(exporter *e) {
+    weft_port port;
+    for (int i = 0; !e->has_ports && weft_tensors_at(e->tensors, i, &port); i++) {
+        weft_port *kept = kit_take(e->arena, 1, sizeof *kept);
+        if (!kept || !onnx_table_add(&e->ports, e->arena, port.name, kept)) return false;
+        *kept = port;
+    }
+    return e->has_ports = true;
 }
 
 static weft_status check_port(exporter *e, const edge *t, weft_port *port) {
-    if (!port_find(e->tensors, t->name, port))
+    if (!ports_ready(e)) return kit_no_memory(e->error, e->path);
+    const weft_port *there = onnx_table_find(&e->ports, t->name);
+    if (!there)
         return kit_fail(e->error, WEFT_NAME, "%.300s: it has no '%.200s', which graph %.100s needs",
                         e->options->weights, t->name, e->graph_name);
+    *port = *there;
     tensor found = tensor_of(port->dtype, port->ndim, port->shape);
     bool fits = port->ndim == t->type.ndim;
     for (int i = 0; fits && i < port->ndim; i++) fits = port->shape[i] == t->type.shape[i];
@@ -407,7 +403,8 @@ static const char *last_part(const char *path) {
 static weft_status make_ready(exporter *e, edge *const *outputs, int n_outputs) {
     for (const edge *i = e->inputs; i; i = i->next) name_take(e, i->name);
     for (int i = 0; i < n_outputs; i++)
-        if (!name_take(e, outputs[i]->name)) return name_taken(e, "output", outputs[i]->name);
+        if (!outputs[i]->value && !name_take(e, outputs[i]->name))
+            return name_taken(e, "output", outputs[i]->name);
     for (int i = 0; i < n_outputs; i++) outputs[i]->is_used = true;
     mark_needed(e);
     weft_status status = name_parameters(e);

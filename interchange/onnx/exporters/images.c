@@ -212,8 +212,40 @@ static bool sizes_of(const export_call *c, const double scale[AXES], int64_t siz
     return true;
 }
 
+/* Whether an axis becomes no multiple of itself: there runtimes differ about which element is the nearest. */
+static bool is_uneven(const export_call *c) {
+    bool is_any = false;
+    for (int i = 0; i < AXES; i++) {
+        export_length from, to;
+        if (!export_length_of(c->e, export_operand(c, 0), FIRST + i, &from) || from.per_batch) return false;
+        if (!export_length_of(c->e, export_result(c, 0), FIRST + i, &to) || to.per_batch) return false;
+        double scale = export_real(c, i ? "scale_w" : "scale_h");
+        is_any |= to.rest % from.rest || (scale > 0 && (double)from.rest * scale != (double)to.rest);
+    }
+    return is_any;
+}
+
+/* The nearest elements along an axis, by their places, which Weft finds in f32. */
+static edge *by_gather(export_call *c, edge *x, int axis, float offset) {
+    int64_t in = export_fixed(c, export_operand(c, 0), FIRST + axis),
+            out = export_fixed(c, export_result(c, 0), FIRST + axis);
+    double scale = export_real(c, axis ? "scale_w" : "scale_h");
+    float step = (float)(scale > 0 ? 1 / scale : (double)in / (double)out);
+    int64_t *places = kit_take(c->e->arena, (size_t)out, sizeof *places);
+    for (int64_t i = 0; places && i < out; i++) {
+        float at = floorf(((float)i + offset) * step);
+        places[i] = at < (float)(in - 1) ? (int64_t)at : in - 1;
+    }
+    edge *ids = places ? export_ints(c, (int)out, places) : NULL;
+    return with_int(c, export_2(c, "Gather", x, ids), "axis", FIRST + axis);
+}
+
 edge *export_interpolate(export_call *c) {
     const char *mode = export_word(c, "mode");
+    bool is_nearest = !strncmp(mode, "nearest", 7), is_exact = !strcmp(mode, "nearest_exact"),
+         is_cubic = !strcmp(mode, "bicubic");
+    float offset = is_exact ? 0.5F : 0;
+    if (is_nearest && is_uneven(c)) return by_gather(c, by_gather(c, export_in(c, 0), 0, offset), 1, offset);
     int64_t axes[AXES] = {FIRST, FIRST + 1}, pair = AXES, size[AXES];
     if (export_int(c, "antialias")) return smoothed(c);
     double scale[] = {export_real(c, "scale_h"), export_real(c, "scale_w")};
@@ -222,8 +254,6 @@ edge *export_interpolate(export_call *c) {
     edge *sizes = is_sized ? export_ints(c, AXES, size) : NULL;
     edge *scales = is_sized ? NULL : export_constant(c, WEFT_F32, 1, &pair, narrow);
     edge *y = export_new(c, "Resize", 4, (edge *[]){export_in(c, 0), NULL, scales, sizes}, 1);
-    bool is_nearest = !strncmp(mode, "nearest", 7), is_exact = !strcmp(mode, "nearest_exact"),
-         is_cubic = !strcmp(mode, "bicubic");
     const char *places = is_nearest && !is_exact          ? "asymmetric"
                          : export_int(c, "align_corners") ? "align_corners"
                                                           : "half_pixel";

@@ -51,6 +51,7 @@ typedef struct onnx_tensor {
     uint64_t offset, length; /* length 0: to the end */
     bool is_constant;        /* an initializer that is not a parameter (import/trained.c) */
     const char *module;      /* whose parameter it is, where an exporter named it; may be NULL */
+    int variable;            /* place in weft_onnx.variables, from 1 on; 0: not a variable yet */
     onnx_sample sample;
 } onnx_tensor;
 
@@ -158,5 +159,8 @@ size_t onnx_tensor_bytes(const onnx_tensor *t); /* 0: too many, or of another ty
 /* Reads elements from byte `begin` of them on; `bytes` within onnx_tensor_bytes(). */
 weft_status onnx_tensor_read(onnx_file *file, const onnx_tensor *t, size_t begin, void *into, size_t bytes,
                              weft_error *error);
+/* The same of a tensor in another file (external.c). */
+weft_status onnx_external_read(onnx_file *file, const onnx_tensor *t, size_t begin, void *into, size_t bytes,
+                               weft_error *error);
 
 #endif

@@ -126,52 +126,6 @@ static void read_typed(onnx_file *file, const onnx_tensor *t, size_t width, size
         wire_broken(&file->wire, "tensor '%.80s' has %zu elements; its shape says more", t->name, place);
 }
 
-/* Whether a name stays in the folder of the file that names it. */
-static bool is_inside(const char *location) {
-    if (!*location || *location == '/') return false;
-    for (const char *part = location; part; part = strchr(part, '/')) {
-        if (*part == '/') part++;
-        size_t n = strcspn(part, "/");
-        if (n == 2 && !strncmp(part, "..", 2)) return false;
-    }
-    return !strchr(location, '\\');
-}
-
-/* "FOLDER/LOCATION", beside the file itself. */
-static const char *beside(onnx_file *file, const char *location) {
-    const char *slash = strrchr(file->wire.path, '/');
-    size_t folder = slash ? (size_t)(slash - file->wire.path) + 1 : 0, n = strlen(location);
-    char *path = kit_take(file->arena, folder + n + 1, 1);
-    if (!path) return NULL;
-    memcpy(path, file->wire.path, folder);
-    memcpy(path + folder, location, n);
-    return path;
-}
-
-static weft_status read_external(onnx_file *file, const onnx_tensor *t, size_t begin, void *into,
-                                 size_t bytes, weft_error *error) {
-    const weft_io *io = file->wire.io;
-    void *handle;
-    uint64_t length, whole = onnx_tensor_bytes(t);
-    if (!is_inside(t->location))
-        return kit_fail(error, WEFT_FILE,
-                        "%.300s: tensor '%.80s' is in '%.200s', outside of the file's folder",
-                        file->wire.path, t->name, t->location);
-    const char *path = beside(file, t->location);
-    if (!path) return kit_no_memory(error, t->location);
-    int code = io->open_read(io->context, path, &handle, &length);
-    if (code) return weft_error_io(error, path, "cannot be opened", code);
-    weft_status status = WEFT_OK;
-    if (t->offset > length || whole > length - t->offset || (t->length && t->length != whole))
-        status = kit_fail(error, WEFT_FILE,
-                          "%.300s: tensor '%.80s' of %ju bytes is said to be at %ju; the file has %ju", path,
-                          t->name, whole, t->offset, length);
-    else if ((code = io->read(io->context, handle, t->offset + begin, into, bytes)))
-        status = weft_error_io(error, path, "cannot be read", code);
-    io->close(io->context, handle);
-    return status;
-}
-
 weft_status onnx_tensor_read(onnx_file *file, const onnx_tensor *t, size_t begin, void *into, size_t bytes,
                              weft_error *error) {
     weft_dtype dtype;
@@ -181,7 +135,7 @@ weft_status onnx_tensor_read(onnx_file *file, const onnx_tensor *t, size_t begin
     if (!onnx_dtype(t->type, &dtype))
         return kit_fail(error, WEFT_TYPE, "%.300s: tensor '%.80s' is of %s, which Weft does not have",
                         file->wire.path, t->name, onnx_type_name(t->type));
-    if (t->is_external) return read_external(file, t, begin, into, bytes, error);
+    if (t->is_external) return onnx_external_read(file, t, begin, into, bytes, error);
     if (has_raw && t->raw.end - t->raw.begin != whole)
         wire_broken(&file->wire, "tensor '%.80s' has %ju bytes; its shape says %zu", t->name,
                     t->raw.end - t->raw.begin, whole);

@@ -7,12 +7,6 @@
 
 enum { MOST_APART = 4096, SHOWN_APART = 3 };
 
-/* A name of the graph, and what it stands for. */
-typedef struct known_name {
-    const char *name;
-    onnx_tensor *initializer; /* NULL: of an input or a node */
-} known_name;
-
 /* A node that reads a vector, and the name that it reads it by. */
 typedef struct reader {
     const onnx_tensor *of;
@@ -23,8 +17,7 @@ typedef struct reader {
 
 typedef struct parting {
     importer *in;
-    size_t room; /* of the table, a power of 2 */
-    known_name *table;
+    onnx_uses names;
     int n_readers, n_made;
     reader *readers;
     onnx_tensor *made;
@@ -33,30 +26,17 @@ typedef struct parting {
 
 /* ---- names ---- */
 
-static known_name *place_of(const parting *p, const char *name) {
-    size_t i = (size_t)kit_hash(name, strlen(name), 0) & (p->room - 1);
-    while (p->table[i].name && strcmp(p->table[i].name, name)) i = (i + 1) & (p->room - 1);
-    return &p->table[i];
-}
-
-static void add_name(parting *p, const char *name, onnx_tensor *initializer) {
-    known_name *at = place_of(p, name);
-    if (!at->name || initializer) *at = (known_name){name, initializer};
-}
-
 static bool read_names(parting *p, onnx_graph *g) {
-    size_t n = (size_t)g->n_initializers + (size_t)g->n_inputs + MOST_APART;
-    for (int i = 0; i < g->n_nodes; i++) n += (size_t)g->nodes[i].n_out;
-    for (p->room = 64; p->room < 2 * n;) p->room *= 2;
-    p->table = kit_take(p->in->arena, p->room, sizeof *p->table);
     p->readers = kit_take(p->in->arena, MOST_APART, sizeof *p->readers);
     p->made = kit_take(p->in->arena, MOST_APART, sizeof *p->made);
-    if (!p->table || !p->readers || !p->made) return false;
-    for (int i = 0; i < g->n_inputs; i++) add_name(p, g->inputs[i].name, NULL);
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int j = 0; j < g->nodes[i].n_out; j++) add_name(p, g->nodes[i].out[j], NULL);
-    for (int i = 0; i < g->n_initializers; i++) add_name(p, g->initializers[i].name, &g->initializers[i]);
+    if (!p->readers || !p->made || !onnx_uses_of(&p->names, p->in->arena, g)) return false;
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!onnx_use_of(&p->names, g->inputs[i].name)) return false;
     return true;
+}
+
+static const onnx_use *use_of(const parting *p, const char *name) {
+    return onnx_table_find(&p->names.table, name);
 }
 
 /* "encoder.ln_2.weight" of "encoder.ln_1.weight" in the module encoder.ln_2; with a number where something
@@ -68,7 +48,7 @@ static const char *name_in(parting *p, const onnx_tensor *t, const char *module)
     if (!name) return NULL;
     snprintf(name, n, "%s%s%s", module, *module ? "." : "", leaf);
     size_t length = strlen(name);
-    for (int i = 2; place_of(p, name)->name; i++) snprintf(name + length, n - length, "_%d", i);
+    for (int i = 2; use_of(p, name); i++) snprintf(name + length, n - length, "_%d", i);
     return name;
 }
 
@@ -94,7 +74,7 @@ static void take_apart(parting *p, const onnx_tensor *t, const char *name) {
     if (p->n_made < SHOWN_APART) kit_add(&p->shown, "%s%.80s", p->n_made ? ", " : "", name);
     p->made[p->n_made] = *t;
     p->made[p->n_made++].name = name;
-    add_name(p, name, NULL);
+    if (!onnx_use_of(&p->names, name)) kit_no_memory(p->in->error, name);
 }
 
 /* The reader before this one that is of the same module, and reads it in the same place: the vector is one
@@ -134,7 +114,8 @@ static void part_operand(parting *p, onnx_node *n, int j, const onnx_tensor *t) 
 /* Whether the node is gone: its result is an initializer. */
 static bool part_node(parting *p, onnx_node *n) {
     for (int j = 0; j < n->n_in; j++) {
-        onnx_tensor *t = place_of(p, n->in[j])->initializer;
+        const onnx_use *use = use_of(p, n->in[j]);
+        onnx_tensor *t = use ? use->initializer : NULL;
         bool is_identity = is_plain_identity(n), is_full = p->n_readers + p->n_made >= MOST_APART;
         if (!t || is_full || !(is_identity || n->module) || !onnx_reads_weight(n, t)) continue;
         if (!is_even_vector(p->in, t)) continue;
@@ -171,6 +152,5 @@ bool onnx_take_apart(importer *in, onnx_graph *g) {
     if (!in->onnx->apart || (p.n_made && !add_initializers(&p, g))) kit_no_memory(in->error, g->name);
     kit_drop(in->arena, p.readers);
     kit_drop(in->arena, p.made);
-    kit_drop(in->arena, p.table);
     return !in->error->status;
 }

@@ -18,9 +18,7 @@ const onnx_function *onnx_function_of(const onnx_file *file, const onnx_node *no
 static bool alias(importer *in, onnx_frame *frame, const char *name, const onnx_value *value) {
     onnx_value *v = onnx_define(in, frame, name);
     if (!v) return false;
-    onnx_value *next = v->next;
     *v = *value;
-    v->next = next;
     v->name = name;
     return true;
 }
@@ -37,12 +35,11 @@ static bool may_build(onnx_call *c) {
 bool onnx_inline(onnx_call *c, const onnx_function *f) {
     importer *in = c->in;
     if (!may_build(c)) return false;
-    onnx_frame *outside = in->frame, *frame = onnx_frame_new(in->arena, ONNX_BODY_PLACES,
-                                                             (onnx_frame){.call = c->node,
-                                                                          .call_frame = outside,
-                                                                          .function = f,
-                                                                          .n_opsets = f->n_opsets,
-                                                                          .opsets = f->opsets});
+    onnx_frame *outside = in->frame, *frame = onnx_frame_new(in->arena, (onnx_frame){.call = c->node,
+                                                                                     .call_frame = outside,
+                                                                                     .function = f,
+                                                                                     .n_opsets = f->n_opsets,
+                                                                                     .opsets = f->opsets});
     if (!frame) return kit_no_memory(in->error, f->name), false;
     for (int i = 0; i < f->body.n_inputs && i < c->node->n_in; i++)
         if (c->operands[i] && !alias(in, frame, f->body.inputs[i].name, c->operands[i])) return false;
@@ -80,11 +77,11 @@ static bool build_body(importer *in, const onnx_graph *body, onnx_value *const *
 bool onnx_body(onnx_call *c, const onnx_graph *body, onnx_value *const *inputs, onnx_value **outputs) {
     importer *in = c->in;
     if (!may_build(c)) return false;
-    onnx_frame *outside = in->frame, *frame = onnx_frame_new(in->arena, ONNX_BODY_PLACES,
-                                                             (onnx_frame){.outer = outside,
-                                                                          .call = outside->call,
-                                                                          .call_frame = outside->call_frame,
-                                                                          .function = outside->function});
+    onnx_frame *outside = in->frame,
+               *frame = onnx_frame_new(in->arena, (onnx_frame){.outer = outside,
+                                                               .call = outside->call,
+                                                               .call_frame = outside->call_frame,
+                                                               .function = outside->function});
     if (!frame) return kit_no_memory(in->error, c->node->op), false;
     in->frame = frame;
     in->depth++;

@@ -2,6 +2,8 @@
  * how: equal along the batch (a mask), counting along it (indices of rows), or numbers that grow with it. */
 #include "interchange/onnx/import/import.h"
 
+#include "runtime/data/convert.h"
+
 /* What a known value is with the batch of either side. */
 typedef struct following {
     const onnx_known *known[SIDES];
@@ -91,27 +93,13 @@ static bool lines_fit(const following *f, const lines *l) {
 
 /* ---- values ---- */
 
+/* NULL: out of memory, or the type does not hold a number. */
 static weft_value *constant_of(importer *in, const lines *l, const double *numbers, int side) {
     onnx_known *k = onnx_known_new(in, &l->type);
-    int64_t n = tensor_elements(&l->type);
-    for (int64_t i = 0; k && i < n; i++) switch (l->type.dtype) {
-        case WEFT_F32:
-            ((float *)k->data)[i] = (float)numbers[i];
-            break;
-        case WEFT_F64:
-            ((double *)k->data)[i] = numbers[i];
-            break;
-        case WEFT_I64:
-            ((int64_t *)k->data)[i] = (int64_t)numbers[i];
-            break;
-        case WEFT_I32:
-            ((int32_t *)k->data)[i] = (int32_t)numbers[i];
-            break;
-        default:
-            ((uint8_t *)k->data)[i] = (uint8_t)numbers[i];
-        }
-    return k ? weft_constant_tensor(in->graph[side], k->type.dtype, k->type.ndim, k->type.shape, k->data)
-             : NULL;
+    size_t n = (size_t)tensor_elements(&l->type);
+    weft_dtype as = l->type.dtype == WEFT_BOOL ? WEFT_U8 : l->type.dtype;
+    if (!k || convert_numbers(WEFT_F64, numbers, as, k->data, n, true) != n) return NULL;
+    return weft_constant_tensor(in->graph[side], k->type.dtype, k->type.ndim, k->type.shape, k->data);
 }
 
 static weft_value *value_of_lines(importer *in, const following *f, const lines *l, int side) {
@@ -121,9 +109,11 @@ static weft_value *value_of_lines(importer *in, const following *f, const lines 
         rows[i] = f->is_batch[i] ? WEFT_BATCH : 1;
     }
     weft_value *base = constant_of(in, l, l->base, side);
+    if (!base) return NULL;
     if (l->is_flat) return weft_broadcast_to(base, l->type.ndim, shape);
     weft_value *row = weft_arange(in->graph[side], l->type.dtype, 0, (double)WEFT_BATCH, 1);
     weft_value *step = constant_of(in, l, l->step, side);
+    if (!step) return NULL;
     weft_value *rise = weft_mul(step, weft_reshape(row, l->type.ndim, rows));
     return weft_add(base, rise);
 }
@@ -145,6 +135,7 @@ static weft_value *value_of_length(importer *in, const following *f, int side) {
     weft_value *ones = weft_constant(in->graph[side], WEFT_I64, WEFT_SHAPE(WEFT_BATCH), 1);
     weft_value *batch = weft_cast(weft_sum(ones, WEFT_ALL, false), a->type.dtype);
     weft_value *base = constant_of(in, &l, l.base, side), *step = constant_of(in, &l, l.step, side);
+    if (!base || !step) return NULL;
     weft_value *rise = weft_mul(step, batch);
     return weft_add(base, rise);
 }

@@ -5,79 +5,32 @@
 
 #include <math.h>
 
-/* What stands where a node's result is made and read. */
-typedef struct named {
-    struct named *next;
-    const char *name;
-    int maker; /* index of the node; -1: no node */
-    int uses;
-    const onnx_tensor *initializer; /* NULL: it is not one */
-} named;
-
 typedef struct fuser {
     importer *in;
+    onnx_uses *uses;
     onnx_graph *graph;
     bool *gone; /* by node */
-    named *table[ONNX_PLACES];
 } fuser;
 
 /* ---- makers and uses ---- */
 
-static named *named_of(fuser *f, const char *name) {
-    named **list = &f->table[kit_hash(name, strlen(name), 0) & (ONNX_PLACES - 1)];
-    for (named *n = *list; n; n = n->next)
-        if (!strcmp(n->name, name)) return n;
-    named *made = kit_take(f->in->arena, 1, sizeof *made);
-    if (!made) return NULL;
-    *made = (named){.next = *list, .name = name, .maker = -1};
-    return *list = made;
-}
-
-static bool read_all(fuser *f) {
-    for (int i = 0; i < f->graph->n_nodes; i++) {
-        const onnx_node *n = &f->graph->nodes[i];
-        for (int j = 0; j < n->n_in + n->n_out; j++) {
-            named *v = named_of(f, j < n->n_in ? n->in[j] : n->out[j - n->n_in]);
-            if (!v) return false;
-            if (j < n->n_in)
-                v->uses++;
-            else
-                v->maker = i;
-        }
-        for (int j = 0; j < n->n_attributes; j++)
-            if (n->attributes[j].graph.end)
-                return false; /* a branch may read any name: nothing is replaced */
-    }
-    for (int i = 0; i < f->graph->n_initializers; i++) {
-        named *v = named_of(f, f->graph->initializers[i].name);
-        if (!v) return false;
-        v->initializer = &f->graph->initializers[i];
-    }
-    for (int i = 0; i < f->graph->n_outputs; i++) {
-        named *v = named_of(f, f->graph->outputs[i].name);
-        if (!v) return false;
-        v->uses += 2;
-    }
-    return true;
-}
-
 /* The node that makes a value, of this operator (ONNX's own); NULL: another one does. */
 static const onnx_node *made_by(fuser *f, const char *name, const char *op) {
-    const named *v = *name ? named_of(f, name) : NULL;
+    const onnx_use *v = *name ? onnx_use_of(f->uses, name) : NULL;
     const onnx_node *n = v && v->maker >= 0 && !f->gone[v->maker] ? &f->graph->nodes[v->maker] : NULL;
     return n && !*n->domain && !strcmp(n->op, op) ? n : NULL;
 }
 
 /* The same where nothing else reads the value. */
 static const onnx_node *made_only_by(fuser *f, const char *name, const char *op) {
-    const named *v = *name ? named_of(f, name) : NULL;
-    return v && v->uses == 1 ? made_by(f, name, op) : NULL;
+    const onnx_use *v = *name ? onnx_use_of(f->uses, name) : NULL;
+    return v && v->uses == 1 && !v->is_output ? made_by(f, name, op) : NULL;
 }
 
 /* ---- constants ---- */
 
 static const onnx_tensor *constant_named(fuser *f, const char *name) {
-    const named *v = named_of(f, name);
+    const onnx_use *v = onnx_use_of(f->uses, name);
     const onnx_node *n = made_by(f, name, "Constant");
     if (v && v->initializer) return v->initializer;
     return n && n->n_attributes == 1 ? n->attributes[0].tensor : NULL;
@@ -178,7 +131,7 @@ static const onnx_node *guarded_softmax(match *m, const char *name) {
                     *nan = where && where->n_in == 3 ? made_only_by(m->f, where->in[0], "IsNaN") : NULL;
     if (!nan) return part(m, made_only_by(m->f, name, "Softmax"));
     const onnx_node *s = made_by(m->f, nan->in[0], "Softmax");
-    const named *v = named_of(m->f, nan->in[0]);
+    const onnx_use *v = onnx_use_of(m->f->uses, nan->in[0]);
     if (!s || !v || v->uses != 2 || strcmp(where->in[2], nan->in[0]) ||
         !is_number(m->f, where->in[1], &zero) || zero != 0)
         return NULL;
@@ -272,19 +225,17 @@ static void close_up(fuser *f) {
     f->graph->n_nodes = n;
 }
 
-void onnx_fuse(importer *in, onnx_graph *graph) {
-    fuser *f = kit_take(in->arena, 1, sizeof *f);
+void onnx_fuse(importer *in, onnx_uses *u, onnx_graph *graph) {
     bool *gone = kit_take(in->arena, (size_t)graph->n_nodes + 1, sizeof *gone);
-    if (!f || !gone) return;
-    *f = (fuser){.in = in, .graph = graph, .gone = gone};
-    if (!read_all(f)) return;
+    if (!gone || u->has_bodies) return; /* a branch may read any name: nothing is replaced */
+    fuser f = {.in = in, .uses = u, .graph = graph, .gone = gone};
     for (int i = 0; i < graph->n_nodes; i++) {
         const onnx_node *n = &graph->nodes[i];
         if (gone[i] || *n->domain || n->n_in != 2) continue;
         if (!strcmp(n->op, "MatMul"))
-            match_attention(f, n);
+            match_attention(&f, n);
         else if (!strcmp(n->op, "Mul"))
-            match_rms_norm(f, n);
+            match_rms_norm(&f, n);
     }
-    close_up(f);
+    close_up(&f);
 }

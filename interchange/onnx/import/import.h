@@ -11,6 +11,7 @@
 #define WEFT_INTERCHANGE_ONNX_IMPORT_IMPORT_H
 
 #include "interchange/onnx/format/file.h"
+#include "interchange/onnx/format/table.h"
 #include "weft/onnx.h"
 #include "weft/collectives.h"
 #include "weft/layers.h"
@@ -28,9 +29,8 @@ typedef struct onnx_known {
 
 /* A value of a file. */
 typedef struct onnx_value {
-    struct onnx_value *next; /* with the same hash */
     const char *name;
-    const onnx_tensor *initializer; /* may be NULL */
+    onnx_tensor *initializer;       /* may be NULL */
     const onnx_known *known[SIDES]; /* NULL: not known, or not read yet. One pointer twice: it is the same */
     weft_value *value[SIDES];       /* in the graphs; NULL: not made yet */
 } onnx_value;
@@ -43,8 +43,7 @@ typedef struct onnx_frame {
     const onnx_function *function;
     int n_opsets;
     const onnx_opset *opsets;
-    size_t mask; /* places in the table less 1: these are a power of 2 */
-    onnx_value **table;
+    onnx_table values;
 } onnx_frame;
 
 /* A parameter or state, and where its initial value is. */
@@ -61,10 +60,11 @@ struct weft_onnx {
     onnx_file file;
     int n_variables;
     onnx_variable *variables;
-    bool is_fused;     /* fuse.c has seen the graph */
-    int n_norms;       /* layers into which BatchNorm was folded */
-    int n_apart;       /* parameters that the file stores as one with others */
-    const char *apart; /* names of the first few */
+    onnx_table by_path; /* their initializers */
+    bool is_ready;      /* apart.c, uses.c, trained.c and fuse.c have seen the graph */
+    int n_norms;        /* layers into which BatchNorm was folded */
+    int n_apart;        /* parameters that the file stores as one with others */
+    const char *apart;  /* names of the first few */
     const char *notes[ONNX_NOTES + 1];
     onnx_frame *last; /* of the graph that was built last */
 };
@@ -95,6 +95,7 @@ typedef struct importer {
     const char *scope;      /* of the node that is built: "encoder/layer1" */
     bool is_entered[SIDES]; /* the scope is open in the graph of this side */
     bool keeps_statistics;  /* options.batch_norm_eval has had an effect */
+    onnx_table ports;       /* names of inputs and outputs in Weft: their names in the file */
     weft_error *error;
 } importer;
 
@@ -191,9 +192,8 @@ bool onnx_failed(importer *in, int side, const onnx_call *c);
 
 /* ---- names (names.c) ---- */
 
-enum { ONNX_PLACES = 1 << 16, ONNX_BODY_PLACES = 64 }; /* of a file's own graph, and of bodies */
-/* A frame like `like`, with a table of so many places; NULL: out of memory. */
-onnx_frame *onnx_frame_new(kit_arena *arena, size_t places, onnx_frame like);
+/* A frame like `like`; NULL: out of memory. */
+onnx_frame *onnx_frame_new(kit_arena *arena, onnx_frame like);
 /* The value that a name means here; NULL: no such value. */
 onnx_value *onnx_find(onnx_frame *frame, const char *name);
 onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name);
@@ -203,6 +203,8 @@ const char *onnx_name(importer *in, const char *name);
 const char *onnx_path(importer *in, const char *name);
 /* The module of PyTorch that a node is of, "layer1.0.conv1"; NULL: unknown. */
 const char *onnx_module_of(importer *in, const onnx_node *node);
+/* The name, or another one at the most as long that a table does not have: "w_1". */
+const char *onnx_unlike(importer *in, const onnx_table *taken, const char *name);
 /* The scope of a node, by its name. */
 const char *onnx_scope_of(importer *in, const onnx_node *node);
 /* Enters and leaves the scopes of a path. */
@@ -243,8 +245,6 @@ bool onnx_take_apart(importer *in, onnx_graph *g);
 bool onnx_write_notes(importer *in, const onnx_graph *g);
 /* Whether a node may read an initializer as a weight (trained.c). */
 bool onnx_reads_weight(const onnx_node *n, const onnx_tensor *t);
-/* Marks the initializers of a graph that are constants (trained.c). */
-void onnx_find_parameters(importer *in, const onnx_graph *g);
 /* What its first elements are like: as kept, or read. Other types than float are finite, with n 0. */
 onnx_sample onnx_sample_of(importer *in, const onnx_tensor *t, weft_error *error);
 /* How a variable begins without weights. */
@@ -255,10 +255,30 @@ bool onnx_initializers(importer *in, const onnx_graph *graph);
 bool onnx_outputs(importer *in, const onnx_graph *graph);
 bool onnx_is_initializer(const onnx_graph *g, const char *name);
 
-/* ---- before nodes are built (fuse.c, head.c) ---- */
+/* ---- before nodes are built (uses.c, trained.c, fuse.c, head.c) ---- */
 
+/* What makes and reads a name of a graph. */
+typedef struct onnx_use {
+    int maker; /* index of the node; -1: no node */
+    int uses;  /* by nodes, and one of an output */
+    bool is_output;
+    onnx_tensor *initializer; /* NULL: it is not one */
+} onnx_use;
+
+typedef struct onnx_uses {
+    kit_arena *arena;
+    onnx_table table;
+    bool has_bodies; /* a node has a graph, which may read any name */
+} onnx_uses;
+
+bool onnx_uses_of(onnx_uses *u, kit_arena *arena, const onnx_graph *g); /* false: out of memory */
+onnx_use *onnx_use_of(onnx_uses *u, const char *name);                  /* NULL: out of memory */
+/* Results that nothing reads are left out, but a node's first: exporters name the mask of each Dropout. */
+void onnx_leave_out_unread(onnx_uses *u, onnx_graph *g);
+/* Marks the initializers of a graph that are constants. */
+void onnx_find_parameters(importer *in, onnx_uses *u, const onnx_graph *g);
 /* Replaces parts of a graph by nodes of the domain "weft". */
-void onnx_fuse(importer *in, onnx_graph *graph);
+void onnx_fuse(importer *in, onnx_uses *u, onnx_graph *graph);
 /* Finds the layer that options.head names; false after an error. */
 bool onnx_head_find(importer *in);
 /* Builds the new layer, on each side. */

@@ -117,10 +117,23 @@ static const weft_onnx_images *images_for(const importer *in, const char *name) 
     return NULL;
 }
 
+/* The name in Weft of an input or output, which no other one has; an output that is an input keeps its
+ * name. NULL: out of memory. */
+static const char *name_of(importer *in, const char *name) {
+    const char *made = onnx_name(in, name), *taken = onnx_table_find(&in->ports, made);
+    if (taken && !strcmp(taken, name)) return made;
+    made = onnx_unlike(in, &in->ports, made);
+    char *kept = kit_copy(in->arena, name);
+    if (kept && onnx_table_add(&in->ports, in->arena, made, kept)) return made;
+    kit_no_memory(in->error, name);
+    return NULL;
+}
+
 /* The input of a graph, with the shape that the file says; of images as the file expects them. */
-static weft_value *input_of(importer *in, const onnx_port *port, int side, weft_dtype dtype,
+static weft_value *input_of(importer *in, const onnx_port *port, int side, const char *name,
                             const int64_t *shape) {
-    const char *name = onnx_name(in, port->name);
+    weft_dtype dtype;
+    onnx_dtype(port->type, &dtype);
     const weft_onnx_images *images = images_for(in, port->name);
     if (!images) return weft_input(in->graph[side], name, dtype, port->ndim, shape);
     weft_preprocess_options how = images->how;
@@ -147,13 +160,14 @@ static bool define_input(importer *in, const onnx_port *port) {
         return false;
     }
     onnx_value *v = onnx_define(in, in->frame, port->name);
-    for (int side = 0; v && side < SIDES; side++) {
-        v->value[side] = input_of(in, port, side, dtype, shape);
+    const char *name = v ? name_of(in, port->name) : NULL;
+    for (int side = 0; name && side < SIDES; side++) {
+        v->value[side] = input_of(in, port, side, name, shape);
         if (onnx_failed(in, side, NULL)) return false;
         for (int i = 0; i < port->ndim; i++)
             if (shape[i] == WEFT_BATCH) in->batch[side] = weft_dim(v->value[side], i);
     }
-    return v;
+    return name;
 }
 
 bool onnx_initializers(importer *in, const onnx_graph *g) {
@@ -225,14 +239,15 @@ bool onnx_inputs(importer *in, const onnx_graph *g) {
 
 bool onnx_outputs(importer *in, const onnx_graph *g) {
     for (int i = 0; i < g->n_outputs; i++) {
-        const char *name = g->outputs[i].name;
-        onnx_value *v = onnx_find(in->frame, name);
+        const char *name = g->outputs[i].name, *made = name_of(in, name);
+        onnx_value *v = made ? onnx_find(in->frame, name) : NULL;
+        if (!made) return false;
         if (!v)
             return kit_fail(in->error, WEFT_FILE, "%.300s: nothing makes output '%.80s'",
                             in->onnx->file.wire.path, name),
                    false;
         weft_value *value = onnx_value_in(in, v, 0);
-        weft_output(value, onnx_name(in, name));
+        weft_output(value, made);
         if (onnx_failed(in, 0, NULL)) return false;
     }
     return true;

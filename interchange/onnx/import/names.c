@@ -3,53 +3,32 @@
 
 /* ---- values by name ---- */
 
-onnx_frame *onnx_frame_new(kit_arena *arena, size_t places, onnx_frame like) {
+onnx_frame *onnx_frame_new(kit_arena *arena, onnx_frame like) {
     onnx_frame *frame = kit_take(arena, 1, sizeof *frame);
-    like.mask = places - 1;
-    like.table = frame ? kit_take(arena, places, sizeof(onnx_value *)) : NULL;
-    if (!like.table) return NULL;
-    *frame = like;
+    if (frame) *frame = like;
     return frame;
 }
 
-static onnx_value **list_of(const onnx_frame *frame, uint64_t hash) {
-    return &frame->table[(size_t)hash & frame->mask];
-}
-
-static uint64_t hash_of(const char *name) {
-    return kit_hash(name, strlen(name), 0);
-}
-
-static onnx_value *find_here(const onnx_frame *frame, const char *name, uint64_t hash) {
-    onnx_value *v = *list_of(frame, hash);
-    while (v && strcmp(v->name, name)) v = v->next;
+onnx_value *onnx_find(onnx_frame *frame, const char *name) {
+    onnx_value *v = NULL;
+    for (; frame && !v; frame = frame->outer) v = onnx_table_find(&frame->values, name);
     return v;
 }
 
-onnx_value *onnx_find(onnx_frame *frame, const char *name) {
-    for (uint64_t hash = hash_of(name); frame; frame = frame->outer) {
-        onnx_value *v = find_here(frame, name, hash);
-        if (v) return v;
-    }
-    return NULL;
-}
-
 onnx_value *onnx_define(importer *in, onnx_frame *frame, const char *name) {
-    uint64_t hash = hash_of(name);
-    if (find_here(frame, name, hash)) {
+    if (onnx_table_find(&frame->values, name)) {
         kit_fail(in->error, WEFT_FILE, "%.300s: two values are called '%.80s'", in->onnx->file.wire.path,
                  name);
         return NULL;
     }
     onnx_value *v = kit_take(in->arena, 1, sizeof *v);
     const char *kept = kit_copy(in->arena, name); /* a name in options ends with the call */
-    if (!v || !kept) {
+    if (!v || !kept || !onnx_table_add(&frame->values, in->arena, kept, v)) {
         kit_no_memory(in->error, in->onnx->file.wire.path);
         return NULL;
     }
-    onnx_value **list = list_of(frame, hash);
-    *v = (onnx_value){.next = *list, .name = kept};
-    return *list = v;
+    v->name = kept;
+    return v;
 }
 
 /* ---- names in Weft: 1 to 200 letters, digits, '_', '-', '.' ---- */
@@ -59,8 +38,9 @@ static bool is_plain(char c) {
            c == '-' || c == '.';
 }
 
+enum { LONGEST = 200 };
+
 const char *onnx_name(importer *in, const char *name) {
-    enum { LONGEST = 200 };
     size_t n = strlen(name) < LONGEST ? strlen(name) : LONGEST;
     char *made = kit_take(in->arena, n + 2, 1);
     if (!made) return "_";
@@ -76,6 +56,18 @@ const char *onnx_path(importer *in, const char *name) {
     for (char *c = made; *c; c++)
         if (*c == '.' && c > made && c[-1] != '/' && c[1] && c[1] != '.') *c = '/';
     return made;
+}
+
+const char *onnx_unlike(importer *in, const onnx_table *taken, const char *name) {
+    for (size_t number = taken->count; onnx_table_find(taken, name); number++) {
+        char end[24], *made = kit_take(in->arena, LONGEST + 1, 1);
+        int n = snprintf(end, sizeof end, "_%zu", number);
+        if (!made) return kit_no_memory(in->error, name), name;
+        snprintf(made, LONGEST + 1, "%.*s%s", LONGEST - n, name, end);
+        if (!onnx_table_find(taken, made)) return made;
+        kit_drop(in->arena, made);
+    }
+    return name;
 }
 
 /* ---- scopes: a node's name without its last level, as exporters of PyTorch write it ---- */

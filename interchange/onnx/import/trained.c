@@ -32,17 +32,6 @@ static const char *const no_weights[] = {"Sub",
                                          "DequantizeLinear",
                                          NULL};
 
-typedef struct names_of_initializers {
-    size_t room; /* a power of two */
-    onnx_tensor **table;
-} names_of_initializers;
-
-static onnx_tensor **slot_of(const names_of_initializers *t, const char *name) {
-    size_t i = (size_t)kit_hash(name, strlen(name), 0) & (t->room - 1);
-    while (t->table[i] && strcmp(t->table[i]->name, name)) i = (i + 1) & (t->room - 1);
-    return &t->table[i];
-}
-
 /* "val_14": PyTorch's exporter named what it computed. */
 static bool is_numbered(const char *name) {
     return !strncmp(name, "val_", 4) && name[4] && !name[4 + strspn(name + 4, "0123456789")];
@@ -65,13 +54,6 @@ bool onnx_reads_weight(const onnx_node *n, const onnx_tensor *t) {
     return !is_of_group_norm(n, t);
 }
 
-/* Whether a node has a body, which may read any name. */
-static bool has_body(const onnx_node *n) {
-    for (int i = 0; i < n->n_attributes; i++)
-        if (n->attributes[i].graph.end) return true;
-    return false;
-}
-
 /* Masks have infinities, weights have none. Each parameter is sampled once, here. */
 static bool has_infinities(importer *in, onnx_tensor *t) {
     weft_error ignored = {0}; /* it comes again where the elements are needed */
@@ -79,20 +61,12 @@ static bool has_infinities(importer *in, onnx_tensor *t) {
     return !t->sample.is_finite;
 }
 
-void onnx_find_parameters(importer *in, const onnx_graph *g) {
-    names_of_initializers t = {.room = 64};
-    while (t.room < 2 * (size_t)g->n_initializers) t.room *= 2;
-    t.table = kit_take(in->arena, t.room, sizeof *t.table);
-    if (!t.table) return;
-    bool has_bodies = false;
-    for (int i = 0; i < g->n_nodes; i++) has_bodies = has_bodies || has_body(&g->nodes[i]);
-    for (int i = 0; i < g->n_initializers; i++) {
-        *slot_of(&t, g->initializers[i].name) = &g->initializers[i];
-        g->initializers[i].is_constant = !has_bodies;
-    }
+void onnx_find_parameters(importer *in, onnx_uses *u, const onnx_graph *g) {
+    for (int i = 0; i < g->n_initializers; i++) g->initializers[i].is_constant = !u->has_bodies;
     for (int i = 0; i < g->n_nodes; i++)
         for (int j = 0; j < g->nodes[i].n_in; j++) {
-            onnx_tensor *read = *slot_of(&t, g->nodes[i].in[j]);
+            const onnx_use *use = onnx_use_of(u, g->nodes[i].in[j]);
+            onnx_tensor *read = use ? use->initializer : NULL;
             if (!read || !onnx_reads_weight(&g->nodes[i], read)) continue;
             read->is_constant = false;
             if (!read->module && is_exporters(read->name)) read->module = onnx_module_of(in, &g->nodes[i]);
@@ -100,5 +74,4 @@ void onnx_find_parameters(importer *in, const onnx_graph *g) {
     for (int i = 0; i < g->n_initializers; i++)
         if (!g->initializers[i].is_constant && has_infinities(in, &g->initializers[i]))
             g->initializers[i].is_constant = true;
-    kit_drop(in->arena, t.table);
 }

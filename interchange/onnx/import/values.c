@@ -3,6 +3,10 @@
 
 /* ---- parameters and states ---- */
 
+static onnx_variable *variable_of(const importer *in, const onnx_tensor *t) {
+    return t->variable ? &in->onnx->variables[t->variable - 1] : NULL;
+}
+
 /* Its name, which follows that of its module where an exporter named it. */
 static const char *path_of(importer *in, const onnx_tensor *t) {
     enum { LONGEST = 200 };
@@ -13,37 +17,26 @@ static const char *path_of(importer *in, const onnx_tensor *t) {
     return onnx_path(in, *t->module ? name : t->name);
 }
 
-/* A path that no other initializer of the file has: names may differ by what a path cannot have. */
 const char *onnx_path_for(importer *in, const onnx_tensor *t) {
-    const char *path = path_of(in, t);
-    for (int i = 0; i < in->onnx->n_variables; i++) {
-        const onnx_variable *v = &in->onnx->variables[i];
-        if (v->initializer == t) return v->path;
-        if (strcmp(v->path, path)) continue;
-        size_t n = strlen(path) + 12;
-        char *other = kit_take(in->arena, n, 1);
-        if (other) snprintf(other, n, "%s_%d", path, i);
-        return other ? other : path;
-    }
-    return path;
+    const onnx_variable *v = variable_of(in, t);
+    return v ? v->path : onnx_unlike(in, &in->onnx->by_path, path_of(in, t));
 }
 
-static void note_variable(importer *in, const char *path, const onnx_tensor *t, bool is_state) {
+static bool note_variable(importer *in, const char *path, onnx_tensor *t, bool is_state) {
     weft_onnx *onnx = in->onnx;
-    for (int i = 0; i < onnx->n_variables; i++)
-        if (onnx->variables[i].initializer == t) return;
+    if (t->variable) return true;
     onnx_variable *grown =
         kit_grow(&onnx->arena, onnx->variables, (size_t)onnx->n_variables + 1, sizeof *grown);
-    if (!grown) {
-        kit_no_memory(in->error, path);
-        return;
-    }
-    onnx->variables = grown;
+    if (grown) onnx->variables = grown;
+    if (!grown || !onnx_table_add(&onnx->by_path, &onnx->arena, path, t))
+        return kit_no_memory(in->error, path), false;
     onnx->variables[onnx->n_variables++] = (onnx_variable){path, t, is_state};
+    t->variable = onnx->n_variables;
+    return true;
 }
 
 /* Made at the top level, whatever scope is open: its name says where it belongs. */
-static weft_value *variable(importer *in, const onnx_tensor *t, int side, bool is_state) {
+static weft_value *variable(importer *in, onnx_tensor *t, int side, bool is_state) {
     const char *path = onnx_path_for(in, t), *name = strrchr(path, '/');
     char *folder = kit_copy(in->arena, path);
     if (!folder) return kit_no_memory(in->error, path), NULL;

@@ -21,19 +21,18 @@ static weft_value *dropped(onnx_call *c, weft_value *x, double ratio) {
     return weft_where(kept, larger, zero);
 }
 
-/* Opset 12 made the ratio and training_mode operands. */
+/* Opset 12 made the ratio and training_mode operands. Its seed chooses no mask: the standard leaves the
+ * generator open, and here the seed of a store is for all draws. */
 weft_value *onnx_build_dropout(onnx_call *c) {
     weft_value *x = onnx_in(c, 0);
-    bool is_old = c->opset < 12, has_seed = !is_old && onnx_attribute_of(c, "seed");
+    bool is_old = c->opset < 12;
+    if (!is_old) onnx_int(c, "seed", 0);
     double ratio = is_old ? onnx_real(c, "ratio", 0.5) : onnx_number(c, 1, 0.5);
     bool is_training = !is_old && onnx_integer(c, 2, 0);
     if (!x || c->in->error->status) return NULL;
     if (!(ratio >= 0 && ratio < 1))
         return onnx_refuse(c, "its ratio is %g: it is at least 0 and below 1", ratio);
     if (ratio > 0 && (is_training || onnx_trains(c))) {
-        if (has_seed)
-            return onnx_refuse(
-                c, "a seed, and elements to drop: which ones is for a runtime to choose (remove seed)");
         if (onnx_wants(c, 1) && c->opset < 10)
             return onnx_refuse(c, "what it keeps as numbers (opset 10: as bool)");
         bool is_plain = onnx_trains(c) && !onnx_wants(c, 1);

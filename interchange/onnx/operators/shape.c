@@ -62,40 +62,43 @@ weft_value *onnx_build_concat(onnx_call *c) {
 
 /* ---- axes of length 1 ---- */
 
+/* Marks the axes that operand 1 names, or the attribute of older opsets: of x, or of x with as many more. How
+ * many they are; -1: it names no axes, or an error stands. */
+static int marked_axes(onnx_call *c, const weft_value *x, bool is_more, bool is_marked[WEFT_MAX_NDIM]) {
+    int axes[WEFT_MAX_NDIM], n;
+    const int64_t *list = onnx_list(c, 1, "axes", &n);
+    if (!x || !list) return -1;
+    int ndim = weft_ndim(x) + (is_more ? n : 0);
+    if (ndim > WEFT_MAX_NDIM) onnx_refuse(c, "a shape of %d axes; %d are the most", ndim, WEFT_MAX_NDIM);
+    if (ndim > WEFT_MAX_NDIM || !onnx_axes(c, list, n, ndim, axes)) return -1;
+    for (int i = 0; i < n; i++) is_marked[axes[i]] = true;
+    return n;
+}
+
 weft_value *onnx_build_squeeze(onnx_call *c) {
     int64_t own[WEFT_MAX_NDIM], shape[WEFT_MAX_NDIM];
-    int axes[WEFT_MAX_NDIM], n, left = 0;
     bool goes[WEFT_MAX_NDIM] = {0};
     weft_value *x = onnx_in(c, 0);
-    const int64_t *list = onnx_list(c, 1, "axes", &n);
-    if (!x) return NULL;
+    int n = marked_axes(c, x, false, goes), left = 0;
+    if (!x || c->in->error->status) return NULL;
     onnx_shape_of(c, 0, own);
-    if (list && !onnx_axes(c, list, n, weft_ndim(x), axes)) return NULL;
-    for (int i = 0; list && i < n; i++) {
-        if (own[axes[i]] != 1) return onnx_refuse(c, "the length of axis %d is not always 1", axes[i]);
-        goes[axes[i]] = true;
+    for (int i = 0; i < weft_ndim(x); i++) {
+        if (goes[i] && own[i] != 1) return onnx_refuse(c, "the length of axis %d is not always 1", i);
+        if (n < 0 ? own[i] != 1 : !goes[i]) shape[left++] = own[i];
     }
-    for (int i = 0; i < weft_ndim(x); i++)
-        if (!(list ? goes[i] : own[i] == 1)) shape[left++] = own[i];
     return onnx_reshape(c, x, left, shape);
 }
 
 weft_value *onnx_build_unsqueeze(onnx_call *c) {
     int64_t own[WEFT_MAX_NDIM], shape[WEFT_MAX_NDIM];
-    int axes[WEFT_MAX_NDIM], n, from = 0;
     bool is_new[WEFT_MAX_NDIM] = {0};
     weft_value *x = onnx_in(c, 0);
-    const int64_t *list = onnx_list(c, 1, "axes", &n);
+    int n = marked_axes(c, x, true, is_new), from = 0;
     if (!x || c->in->error->status) return NULL;
-    if (!list) return onnx_refuse(c, "it has no axes");
-    int ndim = weft_ndim(x) + n;
-    if (ndim > WEFT_MAX_NDIM)
-        return onnx_refuse(c, "a shape of %d axes; %d are the most", ndim, WEFT_MAX_NDIM);
-    if (!onnx_axes(c, list, n, ndim, axes)) return NULL;
+    if (n < 0) return onnx_refuse(c, "it has no axes");
     onnx_shape_of(c, 0, own);
-    for (int i = 0; i < n; i++) is_new[axes[i]] = true;
-    for (int i = 0; i < ndim; i++) shape[i] = is_new[i] ? 1 : own[from++];
-    return onnx_reshape(c, x, ndim, shape);
+    for (int i = 0; i < weft_ndim(x) + n; i++) shape[i] = is_new[i] ? 1 : own[from++];
+    return onnx_reshape(c, x, weft_ndim(x) + n, shape);
 }
 
 /* ---- repeats ---- */
@@ -229,66 +232,4 @@ weft_value *onnx_build_reverse_sequence(onnx_call *c) {
     weft_value *is_within = weft_less(t, lens), *from_end = weft_offset(weft_sub(lens, t), -1);
     weft_value *ids = weft_where(is_within, from_end, t);
     return weft_take_along_axis(x, ids, time);
-}
-
-/* Adds columns [N, C * places of the block, windows] up where they are in an image of any number of axes. */
-weft_value *onnx_build_col2im(onnx_call *c) {
-    enum { MOST = WEFT_MAX_NDIM - 2 };
-    int64_t own[WEFT_MAX_NDIM], full[MOST], windows[MOST], shape[WEFT_MAX_NDIM], block = 1, count = 1,
-                                                                                 elements = 1;
-    int n, k, given[3];
-    weft_value *x = onnx_in(c, 0);
-    const int64_t *size = onnx_integers(c, 1, &n), *kernel = onnx_integers(c, 2, &k);
-    const int64_t *dilations = onnx_ints(c, "dilations", &given[0]),
-                  *strides = onnx_ints(c, "strides", &given[1]);
-    const int64_t *pads = onnx_ints(c, "pads", &given[2]);
-    if (!x || !size || !kernel) return NULL;
-    if (n != k || n < 1 || n > MOST) return onnx_refuse(c, "an image of %d axes, and a block of %d", n, k);
-    if ((dilations && given[0] != n) || (strides && given[1] != n) || (pads && given[2] != 2 * n))
-        return onnx_refuse(c, "dilations, strides or pads are not of %d axes", n);
-    onnx_shape_of(c, 0, own);
-    if (weft_ndim(x) != 3 || own[1] < 0 || own[2] < 0)
-        return onnx_refuse(c, "columns are [N, C * block, windows]");
-    for (int i = 0; i < n; i++) {
-        int64_t dilation = dilations ? dilations[i] : 1, stride = strides ? strides[i] : 1;
-        full[i] = size[i] + (pads ? pads[i] + pads[i + n] : 0);
-        if (dilation < 1 || stride < 1 || kernel[i] < 1 || size[i] < 1 ||
-            full[i] < (kernel[i] - 1) * dilation + 1)
-            return onnx_refuse(c, "a block that is larger than axis %d of the image", i);
-        windows[i] = (full[i] - (kernel[i] - 1) * dilation - 1) / stride + 1;
-        if (pads && (pads[i] < 0 || pads[i + n] < 0)) return onnx_refuse(c, "padding below 0");
-        if (full[i] > INT32_MAX || (elements *= full[i]) > INT32_MAX || (block *= kernel[i]) > INT32_MAX ||
-            (count *= windows[i]) > INT32_MAX || block * count > INT32_MAX)
-            return onnx_refuse(c, "an image of more than 2^31 elements");
-    }
-    if (own[1] % block || own[2] != count)
-        return onnx_refuse(c, "columns [N, %jd, %jd] for blocks of %jd and %jd windows", own[1], own[2],
-                           block, count);
-    int64_t *places = kit_take(c->in->arena, (size_t)(block * count), sizeof *places);
-    if (!places) return kit_no_memory(c->in->error, "Col2Im"), NULL;
-    for (int64_t p = 0; p < block * count; p++) {
-        int64_t in_block = p / count, window = p % count, step = 1;
-        for (int i = n - 1; i >= 0; i--) {
-            int64_t at = in_block % kernel[i] * (dilations ? dilations[i] : 1) +
-                         window % windows[i] * (strides ? strides[i] : 1);
-            places[p] += at * step;
-            step *= full[i];
-            in_block /= kernel[i];
-            window /= windows[i];
-        }
-    }
-    int64_t channels = own[1] / block, flat[] = {own[0], channels, elements},
-            columns[] = {own[0], channels, block * count};
-    int64_t counts[] = {block * count};
-    if (own[0] == ONNX_DEPENDS) return onnx_refuse(c, "the length of axis 0 depends on the batch");
-    weft_value *ids = weft_constant_tensor(onnx_graph_of(c), WEFT_I64, 1, counts, places);
-    weft_value *zeros = weft_constant(onnx_graph_of(c), weft_value_dtype(x), 3, flat, 0);
-    weft_value *y = weft_index_add(zeros, 2, ids, onnx_reshape(c, x, 3, columns));
-    shape[0] = own[0];
-    shape[1] = channels;
-    for (int i = 0; i < n; i++) shape[2 + i] = full[i];
-    y = onnx_reshape(c, y, 2 + n, shape);
-    for (int i = 0; pads && i < n; i++)
-        if (pads[i] || pads[i + n]) y = weft_slice(y, 2 + i, pads[i], pads[i] + size[i]);
-    return y;
 }

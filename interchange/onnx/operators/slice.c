@@ -27,30 +27,62 @@ static range of_batch(range r) {
     return r;
 }
 
-static weft_value *take(weft_value *x, int axis, int64_t own, range r) {
+/* Whether x has the elements; ONNX would take those that there are, which other batches have more of. */
+static bool are_there(onnx_call *c, const range *r, int64_t length, int axis) {
+    bool is_good = r->begin >= -length && r->begin <= length && r->end >= -length;
+    if (is_good && (r->end == INT64_MAX || r->end <= length)) return true;
+    return onnx_refuse(c,
+                       "it cuts axis %d, which follows the batch and may be shorter, at %jd: import with the "
+                       "batch as a number (axes)",
+                       axis, is_good || r->end < -length ? r->end : r->begin);
+}
+
+static weft_value *take(onnx_call *c, weft_value *x, int axis, int64_t own, range r) {
     bool is_flipped = r.step < 0;
     r.step = within(r.step, -INT32_MAX, INT32_MAX);
     r.begin = within(r.begin, -INT64_MAX, INT64_MAX);
     r.end = within(r.end, -INT64_MAX, INT64_MAX);
     if (own == 0) return x;
     r = own < 0 ? of_batch(r) : of_length(r, own);
+    if (own < 0 && !are_there(c, &r, weft_dim(x, axis), axis)) return NULL;
     if (is_flipped) x = weft_flip(x, 1, (int64_t[]){axis});
     if (r.begin == 0 && r.step == 1 && r.end == (own < 0 ? INT64_MAX : own)) return x;
     return r.step == 1 ? weft_slice(x, axis, r.begin, r.end)
                        : weft_strided_slice(x, axis, r.begin, r.end, r.step);
 }
 
-/* Starts or ends: of operand i as onnx_lengths(), or of the attribute that old opsets have. */
+/* Starts or ends: of operand i on this side, or of the attribute that old opsets have. */
 static const int64_t *bounds(onnx_call *c, int i, const char *name, int *n) {
-    return onnx_has(c, i) ? onnx_lengths(c, i, n) : onnx_ints(c, name, n);
+    return onnx_has(c, i) ? onnx_side_integers(c, i, n) : onnx_ints(c, name, n);
 }
 
-/* Whether bound j stands for what depends on the batch. A file may have the same number: the smallest
- * ones mean the end. */
-static bool depends(onnx_call *c, int i, int j, int64_t bound) {
-    const onnx_known *k = onnx_known_in(c, i);
-    if (!k || (bound != WEFT_BATCH && bound != ONNX_DEPENDS)) return false;
-    return k->type.dtype != WEFT_I64 || ((const int64_t *)k->data)[j] != bound;
+/* The same on the other side; in a graph that computes the node there is this side alone. */
+static const int64_t *bounds_there(onnx_call *c, int i, const int64_t *here) {
+    int n;
+    if (!onnx_has(c, i) || c->scratch_graph) return here;
+    c->side = !c->side;
+    const int64_t *there = onnx_side_integers(c, i, &n);
+    c->side = !c->side;
+    return there;
+}
+
+/* A bound that depends on the batch is at the same place from the end of the axis, as Shape(x)[0] - 1, which
+ * is -1, or from its beginning. */
+static bool fix_bound(onnx_call *c, int axis, int64_t *bound, int64_t there) {
+    enum { LEAST = -INT32_MAX, MOST = INT32_MAX };
+    if (*bound == there) return true;
+    int64_t here = within(*bound, LEAST, MOST), length = weft_dim(onnx_in(c, 0), axis);
+    there = within(there, LEAST, MOST);
+    c->side = !c->side;
+    int64_t length_there = weft_dim(onnx_in(c, 0), axis);
+    c->side = !c->side;
+    if (here >= 0 && there >= 0 && here - length == there - length_there)
+        *bound = here < length ? here - length : INT64_MAX;
+    else if (here < 0 && there < 0 && here + length == there + length_there)
+        *bound = here + length < 0 ? -INT64_MAX : here + length;
+    else
+        return onnx_refuse(c, "where it cuts axis %d depends on the batch", axis);
+    return true;
 }
 
 weft_value *onnx_build_slice(onnx_call *c) {
@@ -62,17 +94,16 @@ weft_value *onnx_build_slice(onnx_call *c) {
     if (!x || c->in->error->status) return NULL;
     if (!begins || !ends || n != n_ends || (list && n_axes != n) || (steps && n_steps != n))
         return onnx_refuse(c, "starts, ends, axes and steps are not as many");
-    if (!onnx_axes(c, list, n, weft_ndim(x), axes)) return NULL;
+    const int64_t *begins_there = bounds_there(c, 1, begins), *ends_there = bounds_there(c, 2, ends);
+    if (!begins_there || !ends_there || !onnx_axes(c, list, n, weft_ndim(x), axes)) return NULL;
     onnx_shape_of(c, 0, own);
     for (int i = 0; x && i < n; i++) {
         range r = {begins[i], ends[i], steps ? steps[i] : 1};
         if (r.step == 0) return onnx_refuse(c, "a step of 0");
-        bool follows = depends(c, 2, i, r.end),
-             is_end = r.end == WEFT_BATCH && own[axes[i]] == WEFT_BATCH && r.step > 0;
-        if (depends(c, 1, i, r.begin) || (follows && !is_end))
-            return onnx_refuse(c, "where it cuts axis %d depends on the batch", axes[i]);
-        if (follows) r.end = INT64_MAX;
-        x = take(x, axes[i], own[axes[i]], r);
+        if (!fix_bound(c, axes[i], &r.begin, begins_there[i]) ||
+            !fix_bound(c, axes[i], &r.end, ends_there[i]))
+            return NULL;
+        x = take(c, x, axes[i], own[axes[i]], r);
     }
     return x;
 }

@@ -5,13 +5,14 @@
 #   cases       the node cases of the onnx package
 #   graphs      small graphs: values that follow the batch, constants, early opsets
 #   batches     nodes with drawn attributes and a batch axis, against onnx's evaluator
+#   runtimes    nodes with drawn attributes and shapes, against onnxruntime and the evaluator
 #   real        twelve models that PyTorch exports: numbers, ten steps of training
 #   export      predict graphs of the zoo as ONNX files, run by onnxruntime, and imported again
 #   export_ops  a graph of each op that is exported
 python=${WEFT_TORCH_PYTHON:-build/venv/bin/python}
 
 onnx_cases() {
-    printf '%s\n' "cases.py --table" graphs.py batches.py real.py "export.py build/$preset/weft-zoo" export_ops.py
+    printf '%s\n' "cases.py --table" graphs.py batches.py runtimes.py real.py "export.py build/$preset/weft-zoo" export_ops.py
 }
 
 onnx_python() {

@@ -30,8 +30,8 @@ typedef struct resize {
 
 /* What becomes of an axis of x. */
 typedef struct change {
-    bool is_changed;
-    int64_t from, to; /* lengths */
+    bool is_changed, is_scaled; /* by a scale of f32 */
+    int64_t from, to;           /* lengths */
     double scale, begin, end;
 } change;
 
@@ -77,12 +77,13 @@ static bool by_scales(onnx_call *c, int n, const int *axes, const double *scales
         if (a->from < 0)
             return onnx_refuse(c, "axis %d, whose length depends on the batch, with a scale of %g", axes[i],
                                scales[i]);
-        double to = floor((double)a->from * scales[i] * (a->end - a->begin));
+        /* in f32, as in runtimes: 20 * 2.3 is 46 there */
+        double to = floorf((float)a->from * (float)scales[i] * (float)(a->end - a->begin));
         if (!(to >= 1 && to < INT32_MAX))
             return onnx_refuse(c, "axis %d would have %g elements", axes[i], to);
         a->scale = scales[i];
         a->to = (int64_t)to;
-        a->is_changed = true;
+        a->is_changed = a->is_scaled = true;
     }
     return true;
 }
@@ -173,22 +174,29 @@ static bool changes_of(onnx_call *c, const resize *r, weft_value *x, int scales_
 
 /* ---- the formulas ---- */
 
+/* x / scale - less. Which element is the nearest may depend on rounding: of 3 / 0.6 it is in f32, as in
+ * onnxruntime and PyTorch, where it is 5. */
+static double unscaled(const resize *r, const change *a, double x, float less) {
+    bool is_narrow = a->is_scaled && r->method == NEAREST;
+    return is_narrow ? (double)((float)x / (float)a->scale - less) : x / a->scale - (double)less;
+}
+
 /* Where element i of the result is in x. */
 static double place_of(const resize *r, const change *a, int64_t i) {
     double from = (double)a->from, to = a->scale * from, x = (double)i;
     switch (r->mapping) {
     case HALF_PIXEL:
-        return (x + 0.5) / a->scale - 0.5;
+        return unscaled(r, a, x + 0.5, 0.5F);
     case SYMMETRIC:
         return from / 2 * (1 - (double)a->to / to) + (x + 0.5) / a->scale - 0.5;
     case PYTORCH:
-        return a->to > 1 ? (x + 0.5) / a->scale - 0.5 : 0;
+        return a->to > 1 ? unscaled(r, a, x + 0.5, 0.5F) : 0;
     case CORNERS:
         return to == 1 ? 0 : x * (from - 1) / (to - 1);
     case ASYMMETRIC:
-        return x / a->scale;
+        return unscaled(r, a, x, 0);
     case TENSORFLOW_NEAREST:
-        return (x + 0.5) / a->scale;
+        return unscaled(r, a, x + 0.5, 0);
     case CROP:
         break;
     }
