@@ -186,7 +186,7 @@ def judge(case, folder):
 
 def told(why):
     """A reason without the names of a file's nodes and values."""
-    return re.sub(r"^\S+\.onnx: |node \d+ '[^']*' ", "", why).splitlines()[0][:200].rstrip()
+    return re.sub(r"^\S+\.onnx: |^cases\.py:\d+: |node \d+ '[^']*' ", "", why).splitlines()[0][:200].rstrip()
 
 
 def operators_of(case, known):
