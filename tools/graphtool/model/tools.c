@@ -135,6 +135,14 @@ weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph
     return tool_keep(plan, free_plan);
 }
 
+weft_plan *tool_compile_until(const weft_model *m, const options *o, const char *pass) {
+    weft_compile_options c = options_for(m, o, o->graph);
+    c.stop_after = pass;
+    weft_plan *plan = weft_compile(m, &c, &tool_why);
+    if (!plan) tool_error_in(o->model);
+    return plan;
+}
+
 /* More threads are slower, by far where they wait for each other in every node. */
 static void warn_of_threads(const options *o) {
     int cores = usable_cores();
