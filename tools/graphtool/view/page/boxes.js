@@ -72,18 +72,14 @@ function findEdges() {
     const seen = new Set(), all = g.count + PHASES * g.scopes.count;
     boxes.from = [];
     boxes.to = [];
-    for (let i = 0; i < g.count; i++) {
-        if (!exists(i)) continue;
-        const to = boxOfNode(i);
-        for (const v of operandsOf(g, i)) {
-            const j = g.values.node[v];
-            if (!exists(j)) continue;
-            const from = boxOfNode(j), key = from * all + to;
-            if (from === to || seen.has(key) || isFrameOf(from, i) || isFrameOf(to, j)) continue;
-            seen.add(key);
-            boxes.from.push(from);
-            boxes.to.push(to);
-        }
+    for (let e = 0; e < g.reads.node.length; e++) {
+        const i = g.reads.node[e], j = g.values.node[g.reads.value[e]];
+        if (!isRead(g, e) || !exists(i) || !exists(j)) continue;
+        const from = boxOfNode(j), to = boxOfNode(i), key = from * all + to;
+        if (from === to || seen.has(key) || isFrameOf(from, i) || isFrameOf(to, j)) continue;
+        seen.add(key);
+        boxes.from.push(from);
+        boxes.to.push(to);
     }
     boxes.outward = grouped(boxes.from, all, boxes.from.length);
     boxes.inward = grouped(boxes.to, all, boxes.to.length);

@@ -1,6 +1,6 @@
 /* camera.js - which part of the picture the window shows: screen = picture * k + (x, y). Drag or wheel, keys in keys.js. */
 const camera = {x: 0, y: 0, k: 0};
-const SMALLEST = 0.01, LARGEST = 4, READABLE = 0.7;
+const SMALLEST = 0.0001, LARGEST = 4, READABLE = 0.7;
 
 function zoomAt(px, py, by) {
     const k = Math.min(LARGEST, Math.max(SMALLEST, camera.k * by));

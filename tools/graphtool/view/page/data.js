@@ -59,13 +59,29 @@ function orderScopes(scopes) {
     for (let s = 0; s < n; s++) scopes.copies[scopes.same[s]]++;
 }
 
+/* Operands as one list, those of earlier passes after the others: who reads what, at which place, in which passes. */
+function listReads(g, earlier) {
+    const m = g.inputs.value.length, k = earlier.node.length, n = g.nodes.op.length;
+    const reads = {};
+    for (const name of ["node", "place", "value", "first", "last"]) reads[name] = new Float64Array(m + k);
+    for (let i = 0; i < n; i++)
+        for (let e = g.inputs.at[i]; e < g.inputs.at[i + 1]; e++) {
+            reads.node[e] = i;
+            reads.place[e] = e - g.inputs.at[i];
+            reads.last[e] = g.nodes.last[i];
+        }
+    reads.value.set(g.inputs.value);
+    reads.first.set(g.inputs.since);
+    for (const name of Object.keys(reads)) reads[name].set(earlier[name], m);
+    g.reads = reads;
+    g.operands = grouped(reads.node, n, m + k);
+    g.uses = grouped(reads.value, g.values.node.length, m + k);
+}
+
 /* What is looked up often, made once: who reads a value, the nodes of a scope and phase. */
 function index(g) {
     const n = g.count = g.nodes.op.length, values = g.values.node.length;
     orderScopes(g.scopes);
-    g.reader = new Float64Array(g.inputs.value.length); // the node that an operand belongs to
-    for (let i = 0; i < n; i++) g.reader.fill(i, g.inputs.at[i], g.inputs.at[i + 1]);
-    g.uses = grouped(g.inputs.value, values, g.inputs.value.length);
     const place = new Float64Array(n);
     for (let i = 0; i < n; i++) place[i] = g.nodes.phase[i] * g.scopes.count + g.nodes.scope[i];
     g.own = grouped(place, PHASES * g.scopes.count, n);
@@ -84,7 +100,10 @@ function index(g) {
 function graphOf(plan, number) {
     const g = data.plans[plan].graphs[number];
     if (g.ready) return g;
-    for (const name of ["nodes", "values", "inputs", "results", "outputs", "scopes", "layout"]) g[name] = columns(g[name]);
+    const {earlier} = g.inputs;
+    delete g.inputs.earlier;
+    for (const name of ["nodes", "values", "inputs", "results", "workspaces", "outputs", "scopes", "layout"]) g[name] = columns(g[name]);
+    listReads(g, columns(earlier));
     index(g);
     g.ready = true;
     return g;

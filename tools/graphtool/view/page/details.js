@@ -102,7 +102,7 @@ function detailsOfNode(i) {
     addNodeRows(list, i);
     const made = [element("h2", {}, nodeName(g, i)), list];
     if (why) made.push(element("h3", {}, "Why this collective is here"), element("p", {}, why));
-    made.push(pathButtons(i), ...section("Operands", [...operandsOf(g, i)].map(valueLine), 30));
+    made.push(pathButtons(i), ...section("Operands", operandsOf(g, i).map(valueLine), 30));
     for (const v of results) {
         const rows = element("dl");
         addRow(rows, "output", outputNames(v));

@@ -1,6 +1,7 @@
 /* layout.js - where boxes are. C gives each child of a scope its row and column (tools/graphtool/view); here rows get
  * heights and places, so that an opened scope makes its row taller and leaves the order of all others as it was.
- * Data flows downwards in forward and update, upwards in backward, whose gradients so stand beside their layers.
+ * Data flows downwards in forward and update, upwards in backward, whose gradients so stand beside their layers: there
+ * what runs last has row 0.
  * Units: pixels at scale 1. */
 const NODE_WIDTH = 150, NODE_HEIGHT = 36, VIEW_HEIGHT = 20, SCOPE_WIDTH = 170, SCOPE_HEIGHT = 46;
 const GAP_X = 18, GAP_Y = 24, FRAME_TOP = 24, FRAME_PAD = 14, PHASE_GAP = 110;
@@ -24,7 +25,8 @@ function childrenOf(s, phase) {
     return list.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
 }
 
-/* Edges between siblings: both ends of a drawn edge are lifted to boxes in one frame. By box: the siblings it reads. */
+/* Edges between siblings: both ends of a drawn edge are lifted to boxes in one frame. By box: its neighbours in rows above
+ * it, which are what it reads; in backward, what reads it. */
 function liftEdges() {
     const above = new Map(), depth = g.scopes.depth;
     for (let e = 0; e < boxes.from.length; e++) {
@@ -42,8 +44,9 @@ function liftEdges() {
             }
         }
         if (a === b) continue;
-        if (!above.has(b)) above.set(b, []);
-        above.get(b).push(a);
+        const [upper, lower] = phase === BACKWARD ? [b, a] : [a, b];
+        if (!above.has(lower)) above.set(lower, []);
+        above.get(lower).push(upper);
     }
     return above;
 }
@@ -72,7 +75,7 @@ function linesOf(children) {
     return lines;
 }
 
-/* Centres of a line's boxes: each under the middle of what it reads, as far as its neighbours leave room. */
+/* Centres of a line's boxes: each under the middle of its neighbours above, as far as those beside it leave room. */
 function placeLine(line, above) {
     let last = -Infinity, off = 0, known = 0;
     for (const b of line) {
@@ -121,7 +124,6 @@ function sizeFrame(frame, above) {
     for (const c of children) {
         const b = c[2];
         layout.x[b] += shift - layout.w[b] / 2;
-        if (phaseOfBox(frame) === BACKWARD) layout.y[b] = layout.h[frame] - layout.y[b] - layout.h[b] + FRAME_TOP - FRAME_PAD;
     }
     layout.inside.set(frame, children);
 }

@@ -13,14 +13,28 @@ function colourOfBuffer(v) {
     return g.nodes.lane[i] === 1 ? "collective" : PHASE_COLOURS[g.nodes.phase[i]];
 }
 
-function drawBuffer(pen, v, isLit) {
-    const {from, until, offset, bytes} = g.values;
-    const x = toX(memory, from[v]), y = toY(memory, offset[v] + bytes[v]);
-    const w = Math.max(1, toX(memory, until[v] + 1) - x), h = Math.max(1, toY(memory, offset[v]) - y);
+/* Bytes from `offset` on, in the steps from `from` until before `end`. */
+function drawBytes(pen, from, end, offset, bytes, colour, text, isLit) {
+    const x = toX(memory, from), y = toY(memory, offset + bytes);
+    const w = Math.max(1, toX(memory, end) - x), h = Math.max(1, toY(memory, offset) - y);
     if (x > memory.width || y > memory.height || x + w < LEFT || y + h < 0) return;
-    const colour = colourOfBuffer(v), hasLine = w > 3 && h > 3;
+    const hasLine = w > 3 && h > 3;
     pen.rect(x, y, w, h, hasLine || isLit ? colour : colour + "-line", isLit ? "lit" : hasLine ? colour + "-line" : "", isLit ? 3 : 1);
-    if (w > 60 && h > 13) pen.text(Math.max(x, LEFT) + 4, Math.min(y + h / 2 + 4, memory.height - BOTTOM - 3), cut(texts[g.nodes.op[g.values.node[v]]], Math.floor(w / 7)));
+    if (w > 60 && h > 13) pen.text(Math.max(x, LEFT) + 4, Math.min(y + h / 2 + 4, memory.height - BOTTOM - 3), cut(text, Math.floor(w / 7)));
+}
+
+function drawBuffer(pen, v, isLit) {
+    const {from, until, offset, bytes, node} = g.values;
+    drawBytes(pen, from[v], until[v] + 1, offset[v], bytes[v], colourOfBuffer(v), texts[g.nodes.op[node[v]]], isLit);
+}
+
+/* Scratch of kernels, in the step of their nodes. */
+function drawWorkspaces(pen) {
+    const {node, offset, bytes} = g.workspaces;
+    for (let at = 0; at < node.length; at++) {
+        const step = g.nodes.step[node[at]];
+        drawBytes(pen, step, step + 1, offset[at], bytes[at], "memory", "workspace", lit.nodes[node[at]]);
+    }
 }
 
 function drawLineAt(pen, step, colour, text) {
@@ -39,38 +53,46 @@ function drawMemory(pen) {
         if (lit.buffers[v]) marked.push(v);
         else drawBuffer(pen, v, false);
     }
+    drawWorkspaces(pen);
     for (const v of marked) drawBuffer(pen, v, true);
     pen.unclip();
     drawAxisX(memory, pen, step => String(step));
+    if (g.deferred >= 0) drawLineAt(pen, g.deferred - 0.5, "quiet", "deferred");
     if (g.peak_step >= 0) drawLineAt(pen, g.peak_step, "exposed", "peak");
     if (state.step !== g.peak_step) drawLineAt(pen, state.step, "focus", "step " + state.step);
 }
 
-/* The buffer under the pointer, and its step. */
+/* The buffer or the workspace under the pointer, and its step. */
 function pickMemory(x, y) {
-    const {from, until, offset, bytes} = g.values;
-    state.step = Math.max(0, Math.min(g.steps - 1, Math.floor(x)));
-    const step = state.step;
-    for (let v = 0; v < g.values.node.length; v++)
-        if (isBuffer(g, v) && from[v] <= step && step <= until[v] && offset[v] <= y && y < offset[v] + bytes[v]) {
-            select("value", v);
-            state.step = step;
-            return;
-        }
-    select(null);
+    const step = Math.max(0, Math.min(g.steps - 1, Math.floor(x))), {offset, bytes} = g.values, scratch = g.workspaces;
+    const v = aliveAt(g, step).find(b => offset[b] <= y && y < offset[b] + bytes[b]);
+    const w = scratch.node.findIndex((i, at) => g.nodes.step[i] === step && scratch.offset[at] <= y && y < scratch.offset[at] + scratch.bytes[at]);
+    if (v !== undefined) select("value", v);
+    else if (w >= 0) select("node", scratch.node[w]);
+    else select(null);
+    state.step = step;
 }
 
 /* ---- what is alive at the step ---- */
 
 const MOST_ALIVE = 100;
 
-function drawAlive() {
-    const alive = aliveAt(g, state.step), total = alive.reduce((sum, v) => sum + g.values.bytes[v], 0);
-    const rows = alive.slice(0, MOST_ALIVE).map(v => {
-        const i = g.values.node[v];
-        return {key: "v" + v, cells: [texts[g.values.name[v]], texts[g.nodes.op[i]], texts[g.scopes.path[g.nodes.scope[i]]], g.values.bytes[v],
-                                      g.values.from[v], g.values.until[v]], isLit: lit.buffers[v]};
+function aliveRow(key, name, i, bytes, from, until, isLit) {
+    return {key, isLit, cells: [name, texts[g.nodes.op[i]], texts[g.scopes.path[g.nodes.scope[i]]], bytes, from, until]};
+}
+
+/* Buffers and workspaces, the largest first. */
+function aliveRows() {
+    const {name, node, bytes, from, until} = g.values, scratch = g.workspaces, step = state.step;
+    const rows = aliveAt(g, step).map(v => aliveRow("v" + v, texts[name[v]], node[v], bytes[v], from[v], until[v], lit.buffers[v]));
+    scratch.node.forEach((i, at) => {
+        if (g.nodes.step[i] === step) rows.push(aliveRow("n" + i, "workspace", i, scratch.bytes[at], step, step, lit.nodes[i]));
     });
+    return rows.sort((a, b) => b.cells[3] - a.cells[3]);
+}
+
+function drawAlive() {
+    const alive = aliveRows(), total = alive.reduce((sum, row) => sum + row.cells[3], 0), rows = alive.slice(0, MOST_ALIVE);
     const title = "Alive at step " + state.step + ": " + countText(alive.length, "buffer") + ", " + bytesText(total) +
         (g.peak_step === state.step ? ", the peak" : "");
     byId("alive").replaceChildren(element("h3", {}, title),

@@ -25,13 +25,13 @@ function textOfSelection(selection) {
 
 /* Whether node i belongs to the selection. */
 function nodeTest(selection) {
-    const {kind, id} = selection, parameters = planOf(state.plan).parameters;
+    const {kind, id} = selection;
     switch (kind) {
     case "node": return i => i === id;
     case "value": return i => i === g.values.node[id];
     case "scope": return i => isWithin(g, g.nodes.scope[i], id);
     case "parameter": return i => g.nodes.parameter[i] === id;
-    case "bucket": return i => g.nodes.parameter[i] >= 0 && parameters.bucket[g.nodes.parameter[i]] === id;
+    case "bucket": return i => g.nodes.bucket[i] === id;
     default: return i => g.nodes.op[i] === id;
     }
 }

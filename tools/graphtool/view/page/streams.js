@@ -7,10 +7,27 @@ function streamsPlane() {
     return {x0: 0, x1: Math.max(1e-9, g.time.kind === "steps" ? g.steps : g.time.total_us), y0: 0, y1: 2};
 }
 
-/* Begin and end of a node on the axis. */
+/* By collective: the first step that awaits it. */
+function awaitedAt() {
+    if (g.awaitedAt) return g.awaitedAt;
+    g.awaitedAt = new Map();
+    for (let i = 0; i < g.count; i++) {
+        const collective = g.nodes.waits_for[i], step = g.nodes.step[i];
+        if (collective >= 0 && step >= 0) g.awaitedAt.set(collective, Math.min(step, g.awaitedAt.get(collective) ?? step));
+    }
+    return g.awaitedAt;
+}
+
+/* Begin and end of a node on the axis. In steps, a collective lasts until it is awaited. */
 function spanOfNode(i) {
-    const begin = g.nodes.begin_us[i] >= 0 ? g.nodes.begin_us[i] : g.nodes.step[i];
-    return [begin, begin + Math.max(0, g.nodes.us[i])];
+    const begin = g.nodes.begin_us[i], step = g.nodes.step[i];
+    if (g.time.kind !== "steps") return [begin, begin + Math.max(0, g.nodes.us[i])];
+    return [step, g.nodes.lane[i] === 1 ? Math.max(step + 1, awaitedAt().get(i) ?? 0) : step + 1];
+}
+
+/* Whether a node makes compute busy; waits, and names of memory, do not. */
+function isWork(i) {
+    return g.nodes.lane[i] === 0 && g.nodes.waits_for[i] < 0 && g.nodes.kernel[i] !== 0;
 }
 
 function isOnAxis(i) {
@@ -21,23 +38,39 @@ function unitText(n) {
     return g.time.kind === "steps" ? n + (n === 1 ? " step" : " steps") : timeText(n);
 }
 
+/* In steps, a wait is exposed if no kernel runs between the begin of its collective and itself. */
+function waitsInSteps() {
+    const busy = new Float64Array(g.steps + 1), waits = []; // steps before that do work
+    for (let i = 0; i < g.count; i++) if (isOnAxis(i) && isWork(i)) busy[g.nodes.step[i] + 1]++;
+    for (let s = 0; s < g.steps; s++) busy[s + 1] += busy[s];
+    for (const [collective, end] of awaitedAt()) {
+        const begin = g.nodes.step[collective];
+        const node = g.nodes.waits_for.findIndex((c, i) => c === collective && g.nodes.step[i] === end);
+        if (busy[end] === busy[begin]) waits.push({node, for: collective, begin, end});
+    }
+    return waits.sort((a, b) => a.begin - b.begin);
+}
+
 /* The waits of compute for collectives: {node, for, begin, end}; the end is that of the collective's own time. */
 function exposedWaits() {
-    if (g.waits) return g.waits;
-    const compute = [];
+    if (!g.waits) g.waits = g.time.kind === "steps" ? waitsInSteps() : waitsInTime();
+    return g.waits;
+}
+
+function waitsInTime() {
+    const compute = [], waits = [];
     for (let i = 0; i < g.count; i++) if (isOnAxis(i) && g.nodes.lane[i] === 0) compute.push(i);
     compute.sort((a, b) => spanOfNode(a)[0] - spanOfNode(b)[0]);
-    g.waits = [];
     let end = 0;
     for (const i of compute) {
         const [begin, stop] = spanOfNode(i), collective = g.nodes.waits_for[i];
         if (collective >= 0) {
             const until = Math.min(begin, spanOfNode(collective)[1]);
-            if (until > end) g.waits.push({node: i, for: collective, begin: end, end: until});
+            if (until > end) waits.push({node: i, for: collective, begin: end, end: until});
         }
         end = Math.max(end, stop);
     }
-    return g.waits;
+    return waits;
 }
 
 function laneTop(lane) {

@@ -1,6 +1,12 @@
 /* walk.js - questions about a graph: operands and readers of a node, a path, who keeps a buffer alive. */
+function isRead(g, e) {
+    return g.reads.first[e] <= state.pass && state.pass <= g.reads.last[e];
+}
+
+/* Values, in the pass that is shown. */
 function operandsOf(g, i) {
-    return g.inputs.value.subarray(g.inputs.at[i], g.inputs.at[i + 1]);
+    const reads = [...listOf(g.operands, i)].filter(e => isRead(g, e));
+    return reads.sort((a, b) => g.reads.place[a] - g.reads.place[b]).map(e => g.reads.value[e]);
 }
 
 function resultsOf(g, i) {
@@ -12,7 +18,7 @@ function resultsOf(g, i) {
 /* Nodes that read value v, each once, in the pass that is shown. */
 function readersOf(g, v) {
     const all = new Set();
-    for (const use of listOf(g.uses, v)) if (exists(g.reader[use])) all.add(g.reader[use]);
+    for (const e of listOf(g.uses, v)) if (isRead(g, e) && exists(g.reads.node[e])) all.add(g.reads.node[e]);
     return [...all];
 }
 
