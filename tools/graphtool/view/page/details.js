@@ -215,7 +215,10 @@ function detailsOfGraph() {
     if (g.time.kind !== "steps") addRow(list, "time", timeText(g.time.total_us) + " (" + g.time.kind + ")");
     addRow(list, "loss", g.loss < 0 ? "" : nodeLine(g.loss));
     const memory = element("dl");
-    for (const [what, bytes] of plan.memory) addRow(memory, what, bytesText(bytes));
+    for (const [what, bytes] of plan.memory) {
+        addRow(memory, what.trim(), bytesText(bytes));
+        if (what.startsWith(" ")) memory.lastChild.previousSibling.className = "part";
+    }
     return [element("h2", {}, "graph " + g.name), list, element("h3", {}, "Memory of the plan"), memory];
 }
 

@@ -23,6 +23,16 @@ function firstType(i) {
     return g.results.at[i] < g.results.at[i + 1] ? texts[g.values.type[g.results.at[i]]] : "";
 }
 
+/* Without the strides of a view, which details have. */
+function shortType(i) {
+    return firstType(i).replace(/:s\(.*/, "");
+}
+
+/* What a node does; of a parameter, its own name. */
+function shortName(i) {
+    return isVariable(i) ? texts[planOf(state.plan).parameters.path[g.nodes.parameter[i]]].replace(/.*\//, "") : texts[g.nodes.op[i]];
+}
+
 function copiesOf(s) {
     return state.loose.has(g.scopes.same[s]) ? 1 : g.scopes.copies[s];
 }
@@ -69,7 +79,7 @@ function addToggle(box, b, sign) {
 }
 
 function fillNode(box, b) {
-    const isSmall = layout.h[b] === VIEW_HEIGHT, op = texts[g.nodes.op[b]], type = firstType(b);
+    const isSmall = layout.h[b] === VIEW_HEIGHT, op = shortName(b), type = shortType(b);
     box.append(svgElement("rect", {width: layout.w[b], height: layout.h[b], rx: isSmall ? 9 : 4}));
     if (isSmall) {
         box.append(svgElement("text", {x: 8, y: 14, class: "small"}, cut(op + " " + type.replace(/^[^[]*/, ""), 25)));
@@ -82,7 +92,7 @@ function fillNode(box, b) {
 function fillScope(box, b) {
     const s = scopeOfBox(b), w = layout.w[b], h = layout.h[b];
     if (copiesOf(s) > 1)
-        for (const by of [8, 4]) box.append(svgElement("rect", {x: by, y: -by, width: w, height: h, rx: 4}));
+        for (const by of [8, 4]) box.append(svgElement("rect", {x: by, y: by, width: w, height: h, rx: 4}));
     box.append(svgElement("rect", {width: w, height: h, rx: 4}));
     box.append(svgElement("text", {x: 8, y: 18, class: "name"}, cut(titleOfScope(s), 20)));
     box.append(svgElement("text", {x: 8, y: 35, class: "small"}, nodesText(b)));

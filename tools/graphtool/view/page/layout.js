@@ -8,10 +8,16 @@ const GAP_X = 18, GAP_Y = 24, FRAME_TOP = 24, FRAME_PAD = 14, PHASE_GAP = 110;
 const LONGEST_LINE = 24; // boxes of a row that lie side by side; more continue in a next line
 const layout = {x: null, y: null, w: null, h: null, drawn: [], width: 0, height: 0};
 
+/* A node that only names memory: a view of another value, or a parameter. */
 function isView(i) {
     if (g.nodes.lane[i] === 1) return false;
+    if (isVariable(i)) return true;
     const v = g.results.at[i];
     return v < g.results.at[i + 1] && g.values.base[v] >= 0 && texts[g.nodes.kernel[i]] === "";
+}
+
+function isVariable(i) {
+    return g.nodes.parameter[i] >= 0 && g.operands.at[i] === g.operands.at[i + 1];
 }
 
 /* The children of a scope in one phase, by row and column. */
