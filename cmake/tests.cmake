@@ -137,6 +137,10 @@ if(NOT WEFT_INSTRUMENTED)
     set_tests_properties(test_valgrind PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
 
+# ---- the page of `graphtool view`, in a browser ----
+add_test(NAME test_view_page COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/tools/test_view_page.py ${PROJECT_BINARY_DIR})
+set_tests_properties(test_view_page PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+
 # ---- the long tests, without their length ----
 add_test(NAME test_nightly COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_nightly.sh ${PROJECT_BINARY_DIR})
 

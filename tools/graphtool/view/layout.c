@@ -4,8 +4,9 @@
  *
  * Data flow from row to row: a cell is one row below the lowest that it reads, and one that reads nothing of
  * its phase is just above its first reader. Backward rows are counted from the bottom, so that a layer's
- * gradient is beside it. A scope that is applied several times reads what it makes: such edges, which lead
- * from a cell to one that begins before it, move nothing. Columns are barycentres of neighbours (Sugiyama,
+ * gradient is beside it. Cells are put in an order in which data flow; a scope that is applied several times
+ * reads what it makes, and of such a cycle, the cell that runs first comes first: edges against the order
+ * move nothing. Columns are barycentres of neighbours (Sugiyama,
  * Tagawa and Toda 1981), in a few sweeps. Equal scopes share the cell of the first. */
 #include "tools/graphtool/view/view.h"
 
@@ -72,6 +73,55 @@ static int find_flows(const view_graph *g, int phase, flow *list) {
     for (int i = 0; i < n; i++)
         if (!kept || by_scope_and_reader(&list[kept - 1], &list[i])) list[kept++] = list[i];
     return kept;
+}
+
+/* ---- the order of cells ---- */
+
+/* Moves the last of a heap of n places up, the least on top. */
+static void heap_up(int *heap, int n) {
+    for (int i = n - 1, up; i > 0 && heap[up = (i - 1) / 2] > heap[i]; i = up) {
+        int t = heap[i];
+        heap[i] = heap[up], heap[up] = t;
+    }
+}
+
+/* Takes the top of a heap of n places. */
+static int heap_take(int *heap, int n) {
+    int top = heap[0];
+    heap[0] = heap[n - 1];
+    for (int i = 0, down; (down = 2 * i + 1) < n - 1; i = down) {
+        if (down + 1 < n - 1 && heap[down + 1] < heap[down]) down++;
+        if (heap[i] <= heap[down]) break;
+        int t = heap[i];
+        heap[i] = heap[down], heap[down] = t;
+    }
+    return top;
+}
+
+/* Renumbers the cells, which are in the order in which they begin, so that each comes after what it reads;
+ * where a cycle leaves no such cell, the one that begins first is next. by_row, row, row_at and out are
+ * free until then: the heap, the reads that are left, and the readers of each cell. */
+static void order_cells(grid *d, const flow *list, int n, int *place) {
+    int *heap = d->by_row, *left = d->row, *at = d->row_at, *order = d->column, waiting = 0, done = 0,
+        next = 0;
+    memset(left, 0, (size_t)d->n * sizeof *left);
+    memset(at, 0, ((size_t)d->n + 2) * sizeof *at);
+    for (int i = 0; i < n; i++) left[place[list[i].to]]++, at[place[list[i].from] + 2]++;
+    for (int i = 2; i < d->n + 2; i++) at[i] += at[i - 1];
+    for (int i = 0; i < n; i++) d->out[at[place[list[i].from] + 1]++] = place[list[i].to];
+    for (int i = 0; i < d->n; i++)
+        if (left[i] == 0) heap[waiting++] = i, heap_up(heap, waiting);
+    while (done < d->n) {
+        while (waiting == 0 && left[next] <= 0) next++;
+        int c = waiting ? heap_take(heap, waiting--) : next;
+        left[c] = -1;
+        order[done++] = c;
+        for (int k = at[c]; k < at[c + 1]; k++)
+            if (left[d->out[k]] > 0 && --left[d->out[k]] == 0)
+                heap[waiting++] = d->out[k], heap_up(heap, waiting);
+    }
+    for (int i = 0; i < d->n; i++) left[i] = d->cell[order[i]];
+    for (int i = 0; i < d->n; i++) d->cell[i] = left[i], place[left[i]] = i;
 }
 
 /* ---- rows ---- */
@@ -258,6 +308,7 @@ void view_layout(view_graph *g) {
             while (at < n && flows[at].scope == s) at++;
             find_cells(g, &g->scopes[s], phase, first, list, &d);
             for (int i = 0; i < d.n; i++) place[d.cell[i]] = i;
+            order_cells(&d, flows + begin, at - begin, place);
             join_cells(&d, flows + begin, at - begin, place);
             find_rows(&d);
             sort_rows(&d);
