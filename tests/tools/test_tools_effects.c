@@ -60,6 +60,14 @@ static const struct effect {
     {"plan", "--reduce=fast", "mlp.bin --json --world 2 | grep -v fingerprint"},
     {"plan", "--deterministic --tf32 --calibration=table!",
      "mlp.bin --json --device cuda | grep fingerprint"},
+    /* diff */
+    {"diff",
+     "--graph=val --precision=net:bf16 --flow=val --ddp=net:bucket_cap_mb=0.1 --output=o --clip-norm=1 "
+     "--ema=0.9 --guard=nan --optimizer=:beta1=0.5 --json --all --view=plan",
+     "mlp.bin --against unoptimized; true"},
+    {"diff", "--rank=1", "mlp.bin --world 2 --zero 1 --against serial; true"},
+    {"diff", "--against=batch=9", "mlp.bin; true"},
+    {"diff", "--calibration=table!", "mlp.bin --device cuda --against no_memory_check"},
     /* dot */
     {"dot", "--graph=val --batch=3 --all --depth=0 --max-nodes=10 --type=svg --output=o --view=program",
      "mlp.bin"},

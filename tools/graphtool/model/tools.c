@@ -128,11 +128,18 @@ static void free_plan(void *plan) {
 }
 
 /* An error names the model's file. */
-weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph) {
+weft_plan *tool_compile_with(const weft_model *m, const options *o, const char *graph, const char *fields) {
     weft_compile_options c = options_for(m, o, graph);
+    if (fields)
+        tool_must(
+            weft_fields_read(weft_compile_fields(), tool_text("%s", fields), &c, "--against", &tool_why));
     weft_plan *plan = weft_compile(m, &c, &tool_why);
     if (!plan) tool_error_in(o->model);
     return tool_keep(plan, free_plan);
+}
+
+weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph) {
+    return tool_compile_with(m, o, graph, NULL);
 }
 
 /* More threads are slower, by far where they wait for each other in every node. */
