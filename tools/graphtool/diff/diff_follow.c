@@ -51,6 +51,7 @@ static void mark_explained(const diff_graph *g, const weft_node *a, const weft_n
             diff_note_axes(&r, &a->in[i]->type, &b->in[i]->type);
     for (int i = 0; i < n; i++) {
         if (!a->in[i] || !b->in[i] || !a->in[i]->node->variable) continue;
+        if (match_other(g->pair, 0, a->in[i]->node) != b->in[i]->node) continue;
         unsigned char *mark = &marks[a->in[i]->node->variable->index];
         if (diff_explains(&r, &a->in[i]->type, &b->in[i]->type)) *mark |= DIFF_SHAPE_FOLLOWS;
         if (r.n) *mark |= DIFF_READ_WITH_OTHERS;

@@ -20,7 +20,7 @@ typedef struct setting_list {
 
 static void add_setting(setting_list *l, const char *name, const char *value) {
     l->v = tool_need(mem_grow(NULL, l->v, &l->room, (size_t)l->n + 1, sizeof *l->v));
-    l->v[l->n++] = (weft_setting){name, value};
+    l->v[l->n++] = (weft_setting){name, *value ? value : "default"};
 }
 
 /* What is compared as graphs, or changes no plan. */

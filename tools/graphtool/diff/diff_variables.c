@@ -68,18 +68,39 @@ static void compare_variables(difference *d, const weft_variable *a, const weft_
                               .text = tool_take(&t) + 2});
 }
 
+static weft_variable *listed_at(const weft_model *m, const char *path) {
+    weft_variable *v = variable_find(m, path);
+    return v && is_compared(v) ? v : NULL;
+}
+
+/* By index of one of the first: the one that it is. First those that both sides' scopes pair, then those of
+ * one path: so it does not matter which of the two comes first. */
+static const weft_variable **pair_variables(const difference *d, const weft_model *const models[2],
+                                            bool *is_met) {
+    const weft_variable **pair = tool_new((size_t)models[0]->n_variables + 1, sizeof *pair);
+    for (int round = 0; round < 2; round++)
+        for (const weft_variable *a = models[0]->variables; a; a = a->next) {
+            if (!is_compared(a) || pair[a->index]) continue;
+            const char *path = round ? a->path : renamed_path(d, 0, a->path);
+            const weft_variable *b = listed_at(models[1], path);
+            if (!b || is_met[b->index]) continue;
+            if (!round && strcmp(renamed_path(d, 1, b->path), a->path)) continue;
+            pair[a->index] = b;
+            is_met[b->index] = true;
+        }
+    return pair;
+}
+
 void diff_variables(difference *d, const weft_model *const models[2]) {
     const unsigned char *marks = diff_explained(d, models[0]);
     bool *is_met = tool_new((size_t)models[1]->n_variables + 1, sizeof *is_met);
+    const weft_variable **pair = pair_variables(d, models, is_met);
     for (const weft_variable *a = models[0]->variables; a; a = a->next) {
         if (!is_compared(a)) continue;
-        const weft_variable *b = variable_find(models[1], renamed_path(d, 0, a->path));
-        if (!b || !is_compared(b) || is_met[b->index]) {
+        if (pair[a->index])
+            compare_variables(d, a, pair[a->index], marks[a->index]);
+        else
             add_variable(d, DIFF_REMOVED, a);
-            continue;
-        }
-        is_met[b->index] = true;
-        compare_variables(d, a, b, marks[a->index]);
     }
     for (const weft_variable *b = models[1]->variables; b; b = b->next)
         if (is_compared(b) && !is_met[b->index]) add_variable(d, DIFF_ADDED, b);

@@ -191,7 +191,7 @@ bool diff_is_same(const diff_report *r) {
 void diff_text(text *t, const diff_report *r, int columns) {
     text all = {0};
     for (int i = 0; i < 2; i++) {
-        text_add(&all, "%s %s: ", i ? "second" : "first ", r->names[i]);
+        text_add(&all, "%s %s: ", i ? "second" : "first ", SHOW_PATH(r->names[i]));
         plan_head(&all, r->plans[i]);
         text_add(&all, "\n");
     }

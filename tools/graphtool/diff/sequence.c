@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* MOST_EDITS: elements of one of the two alone, beyond which the first way that is found is taken; its
- * records take the square of that. WINDOW: how far that way looks for an equal element. */
-enum { MOST_EDITS = 1000, WINDOW = 64 };
+/* The records of a search take the square of this many edits, elements of one of the two alone: then what has
+ * come furthest is taken, and the search begins there again. */
+enum { MOST_EDITS = 1000 };
 
 /* Elements that may have a counterpart: their keys, and their places in the whole sequence. */
 typedef struct part {
@@ -71,9 +71,8 @@ static bool extend_ways(ways *w, int d) {
     return false;
 }
 
-/* Walks back from the ends: what is on a diagonal is equal. */
-static void note_pairs(const ways *w, int d, int *pair) {
-    int x = w->a->n, y = w->b->n;
+/* Walks back from places x and y, after d edits: what is on a diagonal is equal. */
+static void note_pairs(const ways *w, int d, int x, int y, int *pair) {
     for (; d >= 0; d--) {
         int k = x - y, from = 0, last = 0;
         if (d) {
@@ -87,27 +86,36 @@ static void note_pairs(const ways *w, int d, int *pair) {
     }
 }
 
-/* False where there are more than MOST_EDITS. */
-static bool match_shortest(arena *memory, const part *a, const part *b, int *pair) {
-    ways w = {.a = a, .b = b};
-    for (int d = 0; d <= MOST_EDITS && d <= a->n + b->n; d++) {
-        w.reach[d] = tool_need(arena_new_array(memory, 2 * (size_t)d + 1, sizeof *w.reach[d]));
-        if (!extend_ways(&w, d)) continue;
-        note_pairs(&w, d, pair);
-        return true;
+/* Of the ways of d edits, the place in a of the one that has come furthest in both; *y: that in b. */
+static int furthest(const ways *w, int d, int *y) {
+    int best = 0;
+    *y = 0;
+    for (int k = -d; k <= d; k += 2) {
+        int x = w->reach[d][k + d];
+        if (x > w->a->n || x - k > w->b->n || x + x - k <= best + *y) continue;
+        best = x, *y = x - k;
     }
-    return false;
+    return best;
 }
 
-/* The first equal element near where the last pair was. */
-static void match_near(const part *a, const part *b, int *pair) {
-    for (int i = 0, next = 0; i < a->n; i++)
-        for (int j = next; j < b->n && j < next + WINDOW; j++) {
-            if (a->key[i] != b->key[j]) continue;
-            pair[a->place[i]] = b->place[j];
-            next = j + 1;
-            break;
-        }
+/* Finds pairs from the beginnings on, to both ends or until there are MOST_EDITS; leaves in *a and *b what is
+ * after them. */
+static void match_shortest(part *a, part *b, int *pair) {
+    arena memory;
+    ways w = {.a = a, .b = b};
+    int d = 0, x = a->n, y = b->n;
+    arena_init(&memory, NULL);
+    for (;; d++) {
+        w.reach[d] = tool_need(arena_new_array(&memory, 2 * (size_t)d + 1, sizeof *w.reach[d]));
+        if (extend_ways(&w, d)) break;
+        if (d < MOST_EDITS) continue;
+        x = furthest(&w, d, &y);
+        break;
+    }
+    note_pairs(&w, d, x, y, pair);
+    arena_free(&memory);
+    *a = (part){a->n - x, a->key + x, a->place + x};
+    *b = (part){b->n - y, b->key + y, b->place + y};
 }
 
 void sequence_match(const uint64_t *a, int n, const uint64_t *b, int m, int *pair) {
@@ -124,6 +132,6 @@ void sequence_match(const uint64_t *a, int n, const uint64_t *b, int m, int *pai
     part pb = shared_part(&memory, b + first, m, sorted_keys(&memory, a + first, n), n);
     for (int i = 0; i < pa.n; i++) pa.place[i] += first;
     for (int i = 0; i < pb.n; i++) pb.place[i] += first;
-    if (!match_shortest(&memory, &pa, &pb, pair)) match_near(&pa, &pb, pair);
+    while (pa.n && pb.n) match_shortest(&pa, &pb, pair);
     arena_free(&memory);
 }

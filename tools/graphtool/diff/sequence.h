@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* pair[i] becomes the place in b[m] of element i of a[n], or -1: places increase, and keys are equal. The
- * subsequence is a longest one, unless more than a thousand elements are in one of the two alone. */
+ * subsequence is a longest one, unless more than a thousand elements of the two are not in it. */
 void sequence_match(const uint64_t *a, int n, const uint64_t *b, int m, int *pair);
 
 #endif
