@@ -1,6 +1,6 @@
-/* test_tools_diff.c - graphtool diff: edits that the test makes are what is reported, and nothing else; a model
- * and itself are the same; exchanged, the changes are mirrored. A net is a list of layers that the test edits
- * before it builds it, so it knows what must be reported. */
+/* test_tools_diff.c - graphtool diff: edits that the test makes are what is reported, and nothing else; a
+ * model and itself are the same; exchanged, the changes are mirrored. A net is a list of layers that the test
+ * edits before it builds it, so it knows what must be reported. */
 #include "graph/settings/ddp.h"
 #include "runtime/plan/value.h"
 #include "support/models/random_model.h"
@@ -412,6 +412,39 @@ TEST(several_edits_are_what_is_reported) {
     }
 }
 
+static void number_names(net *net) {
+    for (int i = 0; i < net->n; i++) snprintf(net->v[i].name, sizeof net->v[i].name, "%d", i);
+}
+
+/* Layers that are counted have other names after one that was inserted: those are no changes of nodes, nor of
+ * parameters. */
+TEST(an_inserted_layer_does_not_change_those_after_it) {
+    uint64_t first = test_seed(7001);
+    for (int i = 0; i < test_count(200, 40); i++) {
+        test_random r = {first + (uint64_t)i};
+        net before = net_of(&r), after = before;
+        said want = {0}, got = {0};
+        if (!insert(&r, &after, &want)) continue;
+        number_names(&before);
+        number_names(&after);
+        both x = {.m = {build(&before), build(&after)}};
+        if (compare(&x)) {
+            const difference *d = x.written[0];
+            for (int k = 0; k < d->n; k++)
+                if (!d->v[k].follows && d->v[k].what != DIFF_SCOPE)
+                    expect(&got, "%s %s %s", diff_kinds[d->v[k].kind], diff_whats[d->v[k].what], d->v[k].op);
+            for (int k = 0; k < want.n; k++) { /* without its name, as a layer beside it may be the same */
+                char kind[20], what[20], path[60], op[40];
+                if (sscanf(want.v[k], "%19s %19s %59s %39s", kind, what, path, op) == 4)
+                    snprintf(want.v[k], sizeof want.v[k], "%s %s %s", kind, what, op);
+            }
+            check_said(&got, &want, first + (uint64_t)i, "insert");
+            check_mirror(x.written[0], x.written[1], first + (uint64_t)i);
+        }
+        close_both(&x);
+    }
+}
+
 TEST(random_models_are_the_same_as_themselves_and_mirrored_with_others) {
     uint64_t first = test_seed(9001);
     for (int i = 0; i < test_count(200, 40); i++) {
@@ -587,6 +620,7 @@ TEST(large_models_take_seconds) {
 SUITE("tools_diff",
       {T(subsequences_are_common_and_as_long_as_can_be), T(long_sequences_of_many_edits_have_a_common_part),
        T(an_edit_is_what_is_reported), T(several_edits_are_what_is_reported),
+       T(an_inserted_layer_does_not_change_those_after_it),
        T(random_models_are_the_same_as_themselves_and_mirrored_with_others),
        T(what_is_alive_never_overlaps_and_is_there_for_its_readers),
        T(the_exit_status_says_whether_anything_differs), T(a_layer_more_is_one_line),

@@ -55,7 +55,8 @@ static void following_text(text *t, const diff_lines *l) {
     if (l->nodes_follow) text_add(t, "%d node%s", l->nodes_follow, l->nodes_follow > 1 ? "s" : "");
     text_add(t, "%s", gap);
     if (l->others_follow)
-        text_add(t, "%d parameter%s and outputs", l->others_follow, l->others_follow > 1 ? "s" : "");
+        text_add(t, "%d parameter%s or output%s", l->others_follow, l->others_follow > 1 ? "s" : "",
+                 l->others_follow > 1 ? "s" : "");
     text_add(t, ": --all lists them\n");
 }
 
@@ -71,7 +72,7 @@ static void changes_text(text *t, const diff_report *r, int limit) {
 
 static const char *number_shown(sum_unit unit, double value) {
     if (unit == SUM_BYTES) return tool_text("%s", BYTES((uint64_t)value));
-    if (unit == SUM_COUNT && value < 1e7) return tool_text("%.0f", value);
+    if (unit == SUM_COUNT && value < 1e6) return tool_text("%.0f", value);
     static const char *const units[] = {"", " K", " M", " G", " T", " P"};
     int i = 0;
     for (; value >= 999.5 && i < 5; i++) value /= 1000;
