@@ -467,6 +467,93 @@ TEST(random_models_are_the_same_as_themselves_and_mirrored_with_others) {
     }
 }
 
+/* ---- small graphs ---- */
+
+static weft_model *begin(weft_value **x) {
+    weft_model *m = weft_model_new("small");
+    *x = weft_input(weft_graph_new(m, "val", WEFT_EVAL), "x", WEFT_F32, 2, (int64_t[]){2, 8});
+    return m;
+}
+
+/* Whether the one change that is not a consequence is of that kind and has these words. */
+static void check_one(weft_model *a, weft_model *b, const char *kind, const char *path, const char *words) {
+    both x = {.m = {a, b}};
+    if (compare(&x)) {
+        const difference *d = x.written[0];
+        const diff_change *own = NULL;
+        int n = 0;
+        for (int i = 0; i < d->n; i++)
+            if (!d->v[i].follows) own = &d->v[i], n++;
+        CHECK_SAYS(n == 1, "%s of %s: %d changes", kind, path, n);
+        for (int i = 0; i < d->n && n != 1; i++)
+            printf("  %d %s %s\n", d->v[i].follows, d->v[i].path, d->v[i].text);
+        if (n == 1) {
+            CHECK_TEXT(diff_whats[own->what], kind);
+            CHECK_TEXT(own->path, path);
+            CHECK_TEXT(own->text, words);
+        }
+        check_mirror(d, x.written[1], 0);
+    }
+    close_both(&x);
+}
+
+/* What a node reads is its own change where both values are in both graphs. */
+static weft_model *reading(bool second) {
+    weft_value *x, *a = NULL, *b = NULL;
+    weft_model *m = begin(&x);
+    WEFT_SCOPE(x, "a") a = weft_relu(x);
+    WEFT_SCOPE(x, "b") b = weft_tanh(x);
+    weft_output(a, "a");
+    weft_output(b, "b");
+    WEFT_SCOPE(x, "c") x = weft_mul(second ? b : a, x);
+    weft_output(x, "y");
+    return m;
+}
+
+TEST(reading_another_value_is_a_change) {
+    check_one(reading(false), reading(true), "node", "c", "reads relu of a -> tanh of b");
+}
+
+/* Nodes are found in another scope by what they compute of what. */
+static weft_model *in_scope(const char *scope) {
+    weft_value *x;
+    weft_model *m = begin(&x);
+    WEFT_SCOPE(x, scope) x = weft_relu(x);
+    weft_output(weft_tanh(x), "y");
+    return m;
+}
+
+TEST(a_node_in_another_scope_is_one_change) {
+    check_one(in_scope("here"), in_scope("there"), "node", "here", "scope here -> there");
+}
+
+/* Two scopes of equal content each get another name, and are built in the other order. */
+static weft_model *two_parents(const char *name, bool is_reversed) {
+    weft_value *x, *y[2] = {NULL};
+    weft_model *m = begin(&x);
+    for (int i = 0; i < 2; i++) {
+        int at = is_reversed ? !i : i;
+        WEFT_SCOPE(x, at ? "right" : "left")
+        WEFT_SCOPE(x, name)
+        y[at] = weft_tanh(weft_relu(x));
+    }
+    for (int i = 0; i < 2; i++) weft_output(y[i], i ? "right" : "left");
+    return m;
+}
+
+TEST(a_scope_with_another_name_is_looked_for_where_it_was) {
+    both x = {.m = {two_parents("old", false), two_parents("new", true)}};
+    said got = {0}, want = {0};
+    expect(&want, "left/old: name left/old -> left/new");
+    expect(&want, "right/old: name right/old -> right/new");
+    if (compare(&x)) {
+        const difference *d = x.written[0];
+        for (int i = 0; i < d->n; i++) expect(&got, "%s: %s", d->v[i].path, d->v[i].text);
+        check_said(&got, &want, 0, "two names");
+    }
+    close_both(&x);
+}
+
 /* ---- the peak ---- */
 
 /* Offsets say that no two buffers that are alive at once overlap: lifetimes that are too long break it. Those
@@ -622,6 +709,8 @@ SUITE("tools_diff",
        T(an_edit_is_what_is_reported), T(several_edits_are_what_is_reported),
        T(an_inserted_layer_does_not_change_those_after_it),
        T(random_models_are_the_same_as_themselves_and_mirrored_with_others),
+       T(reading_another_value_is_a_change), T(a_node_in_another_scope_is_one_change),
+       T(a_scope_with_another_name_is_looked_for_where_it_was),
        T(what_is_alive_never_overlaps_and_is_there_for_its_readers),
        T(the_exit_status_says_whether_anything_differs), T(a_layer_more_is_one_line),
        T(json_has_every_change), T(names_of_files_stay_within_their_lines), T(large_models_take_seconds)})
