@@ -122,7 +122,7 @@ struct weft_node {
     int64_t workspace_offset; /* bytes in the arena */
     const char *file;         /* source line of the builder call; NULL: unknown */
     int line;
-    int made; /* number in the order of making, which no pass changes; a fused node has that of its last one */
+    int made; /* number in the order of making, which no pass changes; of fused ones the last */
 };
 
 /* A value that weft_output has named. Names are unique in a graph. */

@@ -1,6 +1,6 @@
-/* test_view.c - what the page of `graphtool view` says of a model is what the compiler made: each node and each
- * edge of each state, offsets and lives, scopes, equal layers; whatever names it has. The page is read as a
- * browser reads it, and compared with the structs of plans by loops of its own. */
+/* test_view.c - what the page of `graphtool view` says of a model is what the compiler made: each node and
+ * each edge of each state, offsets and lives, scopes, equal layers; whatever names it has. The page is read
+ * as a browser reads it, and compared with the structs of plans by loops of its own. */
 #include "graph/core/graph.h"
 #include "runtime/plan/program.h"
 #include "support/example.h"
@@ -78,6 +78,7 @@ static int64_t *column(page *p, const json_t *of, const char *name, int *n) {
 
 /* One graph of a page. */
 typedef struct seen {
+    const char *name;
     const json_t *texts, *parameters;
     int n_nodes, n_values, n_reads, n_earlier, n_scopes, n_workspaces, n_outputs, n_states, n_parameters;
     int64_t arena, peak;
@@ -104,7 +105,8 @@ static bool seen_open(page *p, seen *s, int plan_at, int graph_at) {
     const json_t *out = json_object_get(g, "outputs"), *layout = json_object_get(g, "layout");
     int sizes[44], n = 0;
     page_forget(p);
-    *s = (seen){.texts = json_object_get(p->root, "texts"),
+    *s = (seen){.name = json_string_value(json_object_get(g, "name")),
+                .texts = json_object_get(p->root, "texts"),
                 .states = json_object_get(g, "passes"),
                 .arena = json_integer_value(json_object_get(g, "arena")),
                 .peak = json_integer_value(json_object_get(g, "peak_step"))};
@@ -498,7 +500,7 @@ static void view_model(const weft_model *m, const weft_compile_options *how, con
     options *o = tool_new(1, sizeof *o);
     view_texts *texts = tool_keep(tool_new(1, sizeof *texts), close_texts);
     *o = (options){.command = &command_view, .model = "m", .compile = *how, .guard = guard_text(how)};
-    view_plan *plan = view_collect(texts, m, o);
+    view_plan *plan = view_collect(texts, m, o, NULL);
     view_text(texts, also);
     path_of("p.html", path);
     view_write(path, view_json(texts, &plan, 1));
@@ -539,6 +541,7 @@ static void check_page(const weft_model *m, const weft_compile_options *how) {
         return;
     }
     for (int i = 0; i < plan->n_programs && seen_open(&p, &s, 0, i); i++) {
+        CHECK_TEXT(s.name, plan->programs[i].graph->name);
         check_last_state(&s, plan->programs[i].graph);
         check_lives(&s, plan->programs[i].graph);
         check_map(&s, plan->programs[i].graph);

@@ -132,8 +132,9 @@ void *view_new(arena *a, int64_t count, size_t width);
 void *view_grow(arena *a, void *array, int count, size_t width);
 
 /* ---- the steps ---- */
-/* collect.c: compiles the model, up to each pass that may change nodes, and collects all states. */
-view_plan *view_collect(view_texts *texts, const weft_model *m, const options *o);
+/* collect.c: compiles the model, up to each pass that may change nodes, and collects all states. fields:
+ * other compile options, as --against has them; NULL: none. */
+view_plan *view_collect(view_texts *texts, const weft_model *m, const options *o, const char *fields);
 /* variables.c: the parameters and buckets of the plan; the number of one of either kind, -1: there is
  * none. */
 void view_variables(view_plan *v);
@@ -153,7 +154,11 @@ void view_layout(view_graph *g);
 /* columns.c: a list of numbers in the shortest of three forms: [...], {"runs": [...]}, {"delta": [...]};
  * at: the first, `stride` bytes apart, of `width` bytes each. */
 json_t *view_column(const void *at, int count, size_t stride, size_t width);
-/* data.c: all of it, as the page reads it (page/README.md). NULL: out of memory. */
+/* difference.c: what differs between two plans, by nodes of the view. */
+json_t *view_difference(const weft_plan *a, const weft_plan *b);
+/* data.c: a text as JSON, whatever bytes it has. */
+json_t *view_string(const char *s);
+/* All of it, as the page reads it (page/README.md). NULL: out of memory. */
 json_t *view_json(const view_texts *texts, view_plan *const *plans, int n_plans);
 /* page.c: the page with its data, which it releases. */
 void view_write(const char *path, json_t *data);
