@@ -271,6 +271,9 @@ def a_link_shows_the_same():
     b.run("location.hash = '#open=1&sel=s1&tab=graph'")
     b.settle()
     same((shown(), "scope net/a, forward, 2 nodes, one of 2 equal" in labels()), ("s1", True), "an address that changes is shown")
+    b.run("location.hash = '#open=1&view=-80,33,0.75'")
+    b.settle()
+    same((b.run("document.getElementById('camera').getAttribute('transform')"), address()["view"]), ("translate(-80 33) scale(0.75)", "-80,33,0.75"), "the part that is seen")
     for wrong in ("#sel=n999&open=77.x&pass=-3&view=a,b,c&graph=%E0%A4%A", "#sel=zz&pass=1e9&view=0,0,0&plan=7", "#=&&==", "#sel=n-1&tab=nothing&step=99"):
         b.run(f"location.hash = {json.dumps(wrong)}")
         b.settle()
@@ -284,7 +287,7 @@ def a_link_shows_the_same():
 def plane(canvas, x, y, width, height):
     """The pixel of a point of a chart's plane (timeline.js has the margins)."""
     left, top, w, h = b.run(f"(() => {{ const r = document.getElementById('{canvas}').getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }})()")
-    return left + 74 + x / width * (w - 74 - 14), top + h - 26 - y / height * (h - 16 - 26)
+    return left + 74 + x / width * (w - 74 - 34), top + h - 26 - y / height * (h - 16 - 26)
 
 
 def the_memory_map_has_each_buffer():
@@ -332,7 +335,7 @@ def exposed_waits_are_marked():
 def pixel(canvas, x, width, y):
     """(r, g, b) of a canvas, at x of its plane and y pixels."""
     return tuple(b.run(f"(() => {{ const c = document.getElementById('{canvas}'), w = c.clientWidth; "
-                       f"return [...c.getContext('2d').getImageData(Math.round(74 + {x} / {width} * (w - 88)), {y}, 1, 1).data].slice(0, 3); }})()"))
+                       f"return [...c.getContext('2d').getImageData(Math.round(74 + {x} / {width} * (w - 108)), {y}, 1, 1).data].slice(0, 3); }})()"))
 
 
 def tables_sort_and_select():

@@ -76,8 +76,11 @@ function findEdges() {
         const i = g.reads.node[e], j = g.values.node[g.reads.value[e]];
         if (!isRead(g, e) || !exists(i) || !exists(j)) continue;
         const from = boxOfNode(j), to = boxOfNode(i), key = from * all + to;
-        if (from === to || seen.has(key) || isFrameOf(from, i) || isFrameOf(to, j)) continue;
-        seen.add(key);
+        if (from === to || isFrameOf(from, i) || isFrameOf(to, j)) continue;
+        if (isScopeBox(from) || isScopeBox(to)) { // others are few for each pair
+            if (seen.has(key)) continue;
+            seen.add(key);
+        }
         boxes.from.push(from);
         boxes.to.push(to);
     }

@@ -7,9 +7,9 @@ const PHASE_NAMES = ["forward", "backward", "update"];
 
 /* Numbers up to 2^53, as bytes may be: doubles. */
 function column(c) {
-    if (Array.isArray(c)) return Float64Array.from(c);
+    if (Array.isArray(c)) return new Float64Array(c);
     if (c.delta) {
-        const all = Float64Array.from(c.delta);
+        const all = new Float64Array(c.delta);
         for (let i = 1; i < all.length; i++) all[i] += all[i - 1];
         return all;
     }

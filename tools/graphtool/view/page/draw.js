@@ -229,6 +229,7 @@ function drawPicture(what) {
     if (picture.isStale) forgetElements();
     picture.isStale = false;
     if (camera.k === 0) showStart();
+    takeView();
     if (!what.has("camera") || what.size > 1) followSelection();
     drawWindow();
     if (focused && !focused.isConnected) focusBox(picture.current);

@@ -32,9 +32,9 @@ function childrenOf(s, phase) {
 }
 
 /* Edges between siblings: both ends of a drawn edge are lifted to boxes in one frame. By box: its neighbours in rows above
- * it, which are what it reads; in backward, what reads it. */
+ * it, which are what it reads; in backward, what reads it. {upper: a box by edge, groups: edges by lower box} */
 function liftEdges() {
-    const above = new Map(), depth = g.scopes.depth;
+    const upper = [], lower = [], depth = g.scopes.depth;
     for (let e = 0; e < boxes.from.length; e++) {
         let a = boxes.from[e], b = boxes.to[e];
         const phase = phaseOfBox(a);
@@ -50,11 +50,10 @@ function liftEdges() {
             }
         }
         if (a === b) continue;
-        const [upper, lower] = phase === BACKWARD ? [b, a] : [a, b];
-        if (!above.has(lower)) above.set(lower, []);
-        above.get(lower).push(upper);
+        upper.push(phase === BACKWARD ? b : a);
+        lower.push(phase === BACKWARD ? a : b);
     }
-    return above;
+    return {upper, groups: grouped(lower, layout.x.length, lower.length)};
 }
 
 function sizeOf(b, above) {
@@ -86,11 +85,12 @@ function placeLine(line, above) {
     let last = -Infinity, off = 0, known = 0;
     for (const b of line) {
         let sum = 0, n = 0;
-        for (const a of above.get(b) || [])
-            if (!Number.isNaN(layout.x[a])) {
-                sum += layout.x[a];
-                n++;
-            }
+        for (const e of listOf(above.groups, b)) {
+            const x = layout.x[above.upper[e]];
+            if (Number.isNaN(x)) continue;
+            sum += x;
+            n++;
+        }
         const want = n ? sum / n : last === -Infinity ? 0 : last + layout.w[b] / 2;
         const x = Math.max(want, last + layout.w[b] / 2);
         if (n) {
@@ -148,8 +148,9 @@ function placeAll(frame) {
 
 /* The phases side by side; forward and backward end at one height: there the loss becomes a gradient. */
 function findLayout() {
-    const all = g.count + PHASES * g.scopes.count, above = liftEdges();
+    const all = g.count + PHASES * g.scopes.count;
     for (const part of ["x", "y", "w", "h"]) layout[part] = new Float64Array(all);
+    const above = liftEdges();
     layout.inside = new Map();
     layout.drawn = [];
     const shown = [FORWARD, BACKWARD, UPDATE].filter(p => boxes.alive[p * g.scopes.count] > 0);

@@ -9,7 +9,7 @@ function listText(set) {
 function addressText() {
     const parts = {graph: encodeURIComponent(g.name), pass: state.pass, tab: state.tab, table: state.table, open: listText(state.open),
                    loose: listText(state.loose), sel: textOfSelection(state.selection), step: state.step,
-                   view: [camera.x.toFixed(0), camera.y.toFixed(0), Number(camera.k.toPrecision(4))].join(",")};
+                   view: camera.k === 0 ? "" : [camera.x.toFixed(0), camera.y.toFixed(0), Number(camera.k.toPrecision(4))].join(",")};
     if (state.plan) parts.plan = state.plan;
     if (state.keepPlaces) parts.places = 1;
     return "#" + Object.keys(parts).filter(key => parts[key] !== "").map(key => key + "=" + parts[key]).join("&");

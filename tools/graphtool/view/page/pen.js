@@ -5,7 +5,9 @@ function colours() {
     return name => known[name] || (known[name] = style.getPropertyValue("--" + name).trim());
 }
 
+/* Rectangles of a pixel or less are drawn once at each place: a plan may have a hundred thousand of them. */
 function canvasPen(canvas) {
+    const dots = new Set();
     const scale = window.devicePixelRatio || 1, colour = colours();
     const width = canvas.clientWidth, height = canvas.clientHeight;
     canvas.width = Math.round(width * scale);
@@ -16,6 +18,11 @@ function canvasPen(canvas) {
     return {
         width, height,
         rect(x, y, w, h, fill, stroke, thick) {
+            if (w <= 1.5 && !stroke) {
+                const dot = (Math.floor(x) * 10000 + Math.floor(y)) * 10000 + Math.floor(h);
+                if (dots.has(dot)) return;
+                dots.add(dot);
+            }
             at.fillStyle = colour(fill);
             at.fillRect(x, y, w, h);
             if (!stroke) return;

@@ -1,7 +1,7 @@
 /* timeline.js - what memory map and streams share: a canvas that shows a part of a plane, moved by wheel, drag and keys.
  * A chart: {canvas, box: where the plane lies in the canvas, full(): all of the plane, span: the part that is shown,
  * draw(pen), pick(x, y): what is there, in the plane's units}. */
-const LEFT = 74, RIGHT = 14, TOP = 16, BOTTOM = 26; // pixels around the plane
+const LEFT = 74, RIGHT = 34, TOP = 16, BOTTOM = 26; // pixels around the plane
 
 function showAll(chart) {
     chart.span = chart.full();
