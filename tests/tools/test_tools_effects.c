@@ -74,7 +74,7 @@ static const struct effect {
     /* diff */
     {"diff",
      "--graph=val --precision=net:bf16 --flow=val --ddp=net:bucket_cap_mb=0.1 --output=o --clip-norm=1 "
-     "--ema=0.9 --guard=nan --optimizer=:beta1=0.5 --json --all --view=plan",
+     "--ema=0.9 --guard=nan --optimizer=:beta1=0.5 --json --all --view=program",
      "mlp.bin --against unoptimized; true"},
     {"diff", "--rank=1", "mlp.bin --world 2 --zero 1 --against serial; true"},
     {"diff", "--against=batch=9", "mlp.bin; true"},
