@@ -221,6 +221,9 @@ static void check_node(const seen *s, const weft_graph *g, const weft_node *n, i
     CHECK(s->phase[i] == phase_of(n) && s->step[i] == n->order && n->order == i);
     CHECK(s->last[i] == s->n_states - 1 && s->first[i] <= s->last[i] && s->first[i] >= 0);
     if (n->op == &weft_op_parameter) CHECK_TEXT(text_of(s, s->p_path[s->parameter[i]]), n->variable->path);
+    bool waits = strcmp(n->op->name, "wait") == 0, starts = n->op->flags & OP_COMMUNICATES && !waits;
+    CHECK(s->lane[i] == starts && (s->collective[i] > 0) == starts);
+    CHECK(s->waits[i] == (waits ? n->in[0]->node->order : -1));
     char body[TEXT_ROOM] = "";
     if (inside_fused(n, body, sizeof body))
         for (char *word = strtok(body, " "); word; word = strtok(NULL, " "))
@@ -422,6 +425,65 @@ static void check_map(const seen *s, const weft_graph *g) {
     free(live);
 }
 
+/* ---- parameters, buckets and sums, as weft_plan_json has them ---- */
+
+/* The place of a text in a column of texts; -1: it is not there. */
+static int place_in(const json_t *texts, const int64_t *column, int n, const char *wanted) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(json_string_value(json_array_get(texts, (size_t)column[i])), wanted) == 0) return i;
+    return -1;
+}
+
+static void check_buckets(page *p, const json_t *plan) {
+    const json_t *of = json_array_get(json_object_get(p->root, "plans"), 0), *subgraph, *bucket, *member;
+    const json_t *texts = json_object_get(p->root, "texts"), *buckets = json_object_get(of, "buckets");
+    const json_t *parameters = json_object_get(of, "parameters");
+    size_t i, k, j;
+    int n, n_parameters, all = 0;
+    page_forget(p);
+    const int64_t *name = column(p, buckets, "name", &n), *bytes = column(p, buckets, "bytes", &n);
+    const int64_t *group = column(p, buckets, "subgraph", &n);
+    const int64_t *path = column(p, parameters, "path", &n_parameters);
+    const int64_t *bucket_of = column(p, parameters, "bucket", &n_parameters);
+    json_array_foreach(json_object_get(plan, "subgraphs"), i, subgraph) {
+        CHECK_TEXT(json_string_value(json_array_get(json_object_get(of, "subgraphs"), i)),
+                   json_string_value(json_object_get(subgraph, "name")));
+        json_array_foreach(json_object_get(subgraph, "buckets"), k, bucket) {
+            int at = place_in(texts, name, n, json_string_value(json_object_get(bucket, "id")));
+            if (!CHECK(at >= 0)) continue;
+            CHECK(bytes[at] == json_integer_value(json_object_get(bucket, "bytes")) &&
+                  group[at] == (int64_t)i);
+            json_array_foreach(json_object_get(bucket, "parameters"), j, member) {
+                int of_path = place_in(texts, path, n_parameters, json_string_value(member));
+                CHECK(of_path >= 0 && bucket_of[of_path] == at);
+            }
+            all++;
+        }
+    }
+    CHECK_SAYS(all == n, "%d buckets, not %d", n, all);
+}
+
+static void check_sums(page *p, const json_t *plan) {
+    const json_t *of = json_array_get(json_object_get(p->root, "plans"), 0), *row, *g;
+    json_int_t total = json_integer_value(json_object_get(json_object_get(plan, "memory"), "total"));
+    size_t i;
+    json_array_foreach(json_object_get(of, "memory"), i,
+                       row) if (strcmp(json_string_value(json_array_get(row, 0)), "total") == 0)
+        CHECK(item(row, 1) == total);
+    json_array_foreach(json_object_get(plan, "graphs"), i, g) {
+        int n;
+        int64_t flop = 0;
+        const json_t *seen = json_array_get(json_object_get(of, "graphs"), i);
+        page_forget(p);
+        const int64_t *each = column(p, json_object_get(seen, "nodes"), "flop", &n);
+        const int64_t *step = column(p, json_object_get(seen, "nodes"), "step", &n);
+        for (int k = 0; k < n; k++) flop += step[k] >= 0 ? each[k] : 0;
+        CHECK(flop == json_integer_value(json_object_get(g, "flops")));
+        CHECK(json_integer_value(json_object_get(seen, "arena")) ==
+              json_integer_value(json_object_get(g, "peak_bytes")));
+    }
+}
+
 /* ---- scopes and layout ---- */
 
 static void check_scopes(const seen *s) {
@@ -550,6 +612,14 @@ static void check_page(const weft_model *m, const weft_compile_options *how) {
         check_places(&s);
         check_states(&p, m, how, i);
     }
+    char *text = weft_plan_json(plan);
+    json_t *json = text ? json_loads(text, 0, NULL) : NULL;
+    if (CHECK(json != NULL)) {
+        check_buckets(&p, json);
+        check_sums(&p, json);
+    }
+    json_decref(json);
+    weft_text_free(text);
     weft_plan_free(plan);
     page_close(&p);
 }
