@@ -79,8 +79,8 @@ def tiny_graph(text, nodes, values=VALUES):
     for node in nodes:
         at.append(at[-1] + len(node[7]))
     rows = [-1] * (3 * s)
-    rows[0 * s + 1], rows[0 * s + 2], rows[0 * s + 3] = 1, 0, 1  # forward: net below the input, a above b
-    rows[1 * s + 1], rows[1 * s + 2], rows[1 * s + 3] = 0, 0, 1  # backward: what runs last has row 0
+    rows[0 * s + 1], rows[0 * s + 2], rows[0 * s + 3] = 1, 0, 0  # forward: net below the input; equal scopes share a row
+    rows[1 * s + 1], rows[1 * s + 2], rows[1 * s + 3] = 0, 0, 0  # backward: what runs last has row 0
     column = lambda k: [node[k] for node in nodes]
     return {
         "name": "train", "mode": "train", "phase": "whole", "arena": ARENA, "peak_step": PEAK_STEP, "deferred": -1, "loss": 6,

@@ -6,7 +6,7 @@
 const NODE_WIDTH = 150, NODE_HEIGHT = 36, VIEW_HEIGHT = 20, SCOPE_WIDTH = 170, SCOPE_HEIGHT = 46;
 const GAP_X = 18, GAP_Y = 24, FRAME_TOP = 24, FRAME_PAD = 14, PHASE_GAP = 110;
 const LONGEST_LINE = 24; // boxes of a row that lie side by side; more continue in a next line
-const layout = {x: null, y: null, w: null, h: null, drawn: [], width: 0, height: 0};
+const layout = {x: null, y: null, w: null, h: null, drawn: [], inside: null, chained: null, width: 0, height: 0};
 
 /* A node that only names memory: a view of another value, or a parameter. */
 function isView(i) {
@@ -20,6 +20,12 @@ function isVariable(i) {
     return g.nodes.parameter[i] >= 0 && g.operands.at[i] === g.operands.at[i + 1];
 }
 
+/* C gives equal scopes one row. Where they are drawn one by one and read each other, each gets a row of its own. */
+function rowOfScope(s, phase) {
+    const {same, ordinal, copies} = g.scopes, row = g.layout.scope_row[phase * g.scopes.count + s];
+    return layout.chained.has(scopeBox(same[s], phase)) ? row + ordinal[s] / copies[same[s]] : row;
+}
+
 /* The children of a scope in one phase, by row and column. */
 function childrenOf(s, phase) {
     const list = [], rows = g.layout, offset = phase * g.scopes.count;
@@ -27,7 +33,7 @@ function childrenOf(s, phase) {
         if (state.keepPlaces || exists(i)) list.push([rows.row[i], rows.column[i], i]);
     for (const c of listOf(g.scopes.below, s))
         if (boxes.isDrawn[c] && rows.scope_row[offset + c] >= 0 && (state.keepPlaces || boxes.alive[offset + c]))
-            list.push([rows.scope_row[offset + c], rows.scope_column[offset + c], scopeBox(c, phase)]);
+            list.push([rowOfScope(c, phase), rows.scope_column[offset + c], scopeBox(c, phase)]);
     return list.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
 }
 
@@ -50,6 +56,8 @@ function liftEdges() {
             }
         }
         if (a === b) continue;
+        if (isScopeBox(a) && isScopeBox(b) && g.scopes.same[scopeOfBox(a)] === g.scopes.same[scopeOfBox(b)])
+            layout.chained.add(scopeBox(g.scopes.same[scopeOfBox(a)], phase));
         upper.push(phase === BACKWARD ? b : a);
         lower.push(phase === BACKWARD ? a : b);
     }
@@ -150,6 +158,7 @@ function placeAll(frame) {
 function findLayout() {
     const all = g.count + PHASES * g.scopes.count;
     for (const part of ["x", "y", "w", "h"]) layout[part] = new Float64Array(all);
+    layout.chained = new Set();
     const above = liftEdges();
     layout.inside = new Map();
     layout.drawn = [];

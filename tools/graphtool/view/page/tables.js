@@ -72,7 +72,7 @@ function bucketRows() {
     for (let b = 0; b < buckets.name.length; b++) {
         const paths = [...listOf(members, b)].map(p => texts[parameters.path[p]]);
         rows.push({key: "b" + b, isLit: kind === "bucket" ? b === id : marked.has(b),
-                   cells: [texts[buckets.name[b]], buckets.bytes[b], subgraphs[buckets.subgraph[b]] || "", paths.length, cut(paths.join(", "), 400)]});
+                   cells: [texts[buckets.name[b]], buckets.bytes[b], subgraphs[buckets.subgraph[b]] || "", paths.length, cut(paths.join(", "), 150)]});
     }
     return rows;
 }
@@ -92,6 +92,8 @@ function drawTables() {
     const table = TABLES[state.table];
     byId("table").value = state.table;
     byId("rows").replaceChildren(...pagedTable(table.columns(), table.rows(), table.sorted, table.name));
+    const row = byId("rows").querySelector("tr.lit");
+    if (row && table.sorted.isNew) row.scrollIntoView({block: "nearest"});
 }
 
 function listenTables() {
