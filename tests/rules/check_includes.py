@@ -46,7 +46,7 @@ ROOMS = {
     "runtime": ["plan", "store passes verify", "session passes/distribute", "session/cuda passes/optimizer checkpoint", "."],
     "interchange": ["onnx/format", "onnx/import onnx/export", "onnx/operators onnx/exporters", "onnx"],
     "tools": ["graphtool/output", "graphtool/options", "graphtool/ranks", "graphtool/model", "graphtool/training graphtool/checkpoints",
-              "graphtool/timeline", "graphtool/diagram graphtool/view", "graphtool/cmd", "graphtool"],
+              "graphtool/timeline", "graphtool/diagram graphtool/diff", "graphtool/view", "graphtool/cmd", "graphtool"],
 }
 # A part of a layer may include all of these parts.
 UPON = {"ops/cpu": ["ops"], "ops/cuda": ["ops"], "ops/catalog": ["ops", "ops/cpu", "ops/cuda"]}

@@ -1,5 +1,5 @@
 /* collect.c - nodes and values of all states of a plan's graphs. The model is compiled once up to each pass
- * that may change nodes; the ids of nodes do not depend on where compiling stops. The last state comes first
+ * that may change nodes; what is made does not depend on where compiling stops. The last state comes first
  * (I1), so that a node has the attributes and operands of its last state. While states are collected they
  * are counted backwards: state 0 runs. */
 #include "tools/graphtool/view/view.h"
@@ -19,25 +19,25 @@ static const char end_of_passes[] = "memory";
 
 /* ---- which node of the view a node of this state is ---- */
 
-/* Lists by id have room for all ids of a graph. */
-static void make_room(view_graph *g, int ids) {
-    if (ids <= g->n_ids) return;
-    int *of_id = view_new(&g->memory, ids, sizeof *of_id);
-    for (int i = 0; i < ids; i++) of_id[i] = i < g->n_ids ? g->of_id[i] : -1;
-    g->of_id = of_id;
-    g->value_of_id = view_new(&g->memory, ids, sizeof *g->value_of_id);
-    g->n_ids = ids;
+/* Lists have room for all nodes that were ever made in a graph, and for all values of this state. */
+static void make_room(view_graph *g, const weft_graph *of) {
+    if (of->next_made > g->n_made) {
+        int *of_made = view_new(&g->memory, of->next_made, sizeof *of_made);
+        for (int i = 0; i < of->next_made; i++) of_made[i] = i < g->n_made ? g->of_made[i] : -1;
+        g->of_made = of_made;
+        g->n_made = of->next_made;
+    }
+    if (of->next_id > g->n_ids) g->value_of_id = view_new(&g->memory, of->next_id, sizeof *g->value_of_id);
+    if (of->next_id > g->n_ids) g->n_ids = of->next_id;
 }
 
-/* Nodes without results share the id of another node, perhaps with their op: those of one state differ. -1:
- * it is not known yet. */
-static int find_node(const view_graph *g, const weft_node *n, int state) {
-    int i = g->of_id[n->id];
-    for (; i >= 0; i = g->nodes[i].next_alike) {
-        const view_node *k = &g->nodes[i];
-        if (k->kind == n->op && k->n_values == n->n_out && (n->n_out || k->first != state)) return i;
-    }
-    return -1;
+/* Numbers of making stay, while ids may change. A fused node has the number of a node in it, and another op.
+ * -1: the node is not known yet. */
+static int find_node(const view_graph *g, const weft_node *n) {
+    int i = g->of_made[n->made];
+    while (i >= 0 && !(g->nodes[i].kind == n->op && g->nodes[i].n_values == n->n_out))
+        i = g->nodes[i].next_alike;
+    return i;
 }
 
 /* The value of the view that an operand is; -1: it is left out. */
@@ -138,8 +138,7 @@ static int phase_of(const weft_node *n) {
 
 static int add_node(view_graph *g, const weft_node *n, int state) {
     view_node k = {.kind = n->op,
-                   .id = n->id,
-                   .next_alike = g->of_id[n->id],
+                   .next_alike = g->of_made[n->made],
                    .op = view_text(g->of->texts, n->op->name),
                    .attrs = attrs_of(g, n),
                    .form = form_of(g, n),
@@ -171,7 +170,7 @@ static int add_node(view_graph *g, const weft_node *n, int state) {
     g->earlier_of = view_grow(&g->memory, g->earlier_of, g->n_nodes, sizeof *g->earlier_of);
     g->earlier_of[g->n_nodes] = -1;
     g->nodes[g->n_nodes] = k;
-    g->of_id[n->id] = g->n_nodes;
+    g->of_made[n->made] = g->n_nodes;
     return g->n_nodes++;
 }
 
@@ -221,7 +220,7 @@ static bool state_differs(view_graph *g, const weft_graph *of, int state) {
     int known = 0;
     for (int i = 0; i < g->n_nodes; i++) known += g->nodes[i].first == state - 1;
     for (const weft_node *n = of->first; n; n = n->next, known--) {
-        int i = find_node(g, n, state);
+        int i = find_node(g, n);
         if (i < 0 || g->nodes[i].first != state - 1) return true;
         note_values(g, n, i);
         for (int k = 0; k < n->n_in; k++)
@@ -238,19 +237,17 @@ static void add_outputs(view_graph *g, const weft_graph *of) {
     }
 }
 
-/* Outputs keep their order, while their values may change. */
+/* What is minimized is an output until the end, or the run has none. */
 static void note_minimized(view_graph *g, const weft_graph *of, const weft_node *n) {
-    int place = 0;
-    if (n->op != &weft_op_minimize) return;
-    for (const graph_output *o = of->outputs; o; o = o->next, place++)
-        if (o->value == n->in[0]) g->minimized = place;
+    for (const graph_output *o = of->outputs; o && n->op == &weft_op_minimize; o = o->next)
+        if (o->value == n->in[0]) g->minimized = view_text(g->of->texts, o->name);
 }
 
 /* Adds the nodes of a graph in a state that is earlier than all before it. Passes that change nothing share
  * the state of the first of them; the last state, which has places, is apart. */
 static void add_state(view_graph *g, const weft_graph *of, const char *pass) {
     int state = g->n_states;
-    make_room(g, of->next_id + 1);
+    make_room(g, of);
     if (state > 1 && !state_differs(g, of, state)) {
         g->states[state - 1] = view_text(g->of->texts, pass);
         return;
@@ -258,7 +255,7 @@ static void add_state(view_graph *g, const weft_graph *of, const char *pass) {
     g->states = view_grow(&g->memory, g->states, g->n_states, sizeof *g->states);
     g->states[g->n_states++] = view_text(g->of->texts, pass);
     for (const weft_node *n = of->first; n; n = n->next) {
-        int i = find_node(g, n, state);
+        int i = find_node(g, n);
         bool is_new = i < 0;
         if (is_new) i = add_node(g, n, state);
         note_values(g, n, i);
@@ -288,9 +285,10 @@ static void turn_states(view_graph *g) {
     }
 }
 
-/* The node whose result is minimized; -1: there is none, or its value has no name. */
+/* The node whose result is minimized. */
 static void find_loss(view_graph *g) {
-    g->loss = g->minimized >= 0 ? g->values[g->outputs[g->minimized].value].node : -1;
+    for (int i = 0; i < g->n_outputs && g->minimized; i++)
+        if (g->outputs[i].name == g->minimized) g->loss = g->values[g->outputs[i].value].node;
 }
 
 /* ---- plans ---- */
@@ -310,12 +308,12 @@ static view_plan *plan_new(view_texts *texts, const weft_plan *plan) {
     for (int i = 0; i < v->n_graphs; i++) {
         const program *p = &plan->programs[i];
         v->graphs[i] = (view_graph){.of = v,
-                                    .name = p->name,
+                                    .name = p->graph->name,
                                     .mode = p->graph->mode,
                                     .phase = p->phase,
                                     .arena_bytes = (int64_t)p->arena_bytes,
                                     .deferred = p->deferred,
-                                    .minimized = -1};
+                                    .loss = -1};
     }
     return v;
 }
@@ -340,11 +338,11 @@ static void finish_graph(view_graph *g, const program *p) {
     view_layout(g);
 }
 
-view_plan *view_collect(view_texts *texts, const weft_model *m, const options *o) {
-    view_plan *v = plan_new(texts, tool_compile(m, o, o->graph));
+view_plan *view_collect(view_texts *texts, const weft_model *m, const options *o, const char *fields) {
+    view_plan *v = plan_new(texts, tool_compile_with(m, o, o->graph, fields));
     add_states(v, v->plan, end_of_passes);
     for (int i = pass_at(last_pass); i >= pass_at(first_pass); i--) {
-        weft_plan *plan = tool_compile_until(m, o, weft_pass_name(i));
+        weft_plan *plan = tool_compile_until(m, o, fields, weft_pass_name(i));
         add_states(v, plan, i == pass_at(first_pass) ? "built" : weft_pass_name(i));
         weft_plan_free(plan);
     }

@@ -1,6 +1,6 @@
 /* data.c - a view as JSON, which the page reads:
  *
- *   {schema, title, settings: [[name, value], ...], texts: [...], difference: null,
+ *   {schema, title, settings: [[name, value], ...], texts: [...], difference: null, or that of difference.c,
  *    plans: [{name, memory: [[kind, bytes], ...], subgraphs: [name, ...],
  *             parameters: {path, kind, type, bytes, subgraph, bucket}, buckets: {name, bytes, subgraph},
  *             graphs: [G, ...]}]}
@@ -102,7 +102,7 @@ static json_t *numbers(const int *list, int count) {
 /* ---- texts ---- */
 
 /* JSON is UTF-8; a byte that is not becomes '?'. */
-static json_t *string(const char *s) {
+json_t *view_string(const char *s) {
     json_t *good = json_string(s);
     if (good) return good;
     char *copy = tool_text("%s", s);
@@ -113,7 +113,7 @@ static json_t *string(const char *s) {
 
 static json_t *texts_json(const view_texts *t) {
     json_t *list = json_array();
-    for (int i = 0; i < t->n; i++) json_array_append_new(list, string(t->v[i]));
+    for (int i = 0; i < t->n; i++) json_array_append_new(list, view_string(t->v[i]));
     return list;
 }
 
@@ -141,16 +141,17 @@ static json_t *inputs_json(const view_graph *g) {
 
 static json_t *states_json(const view_graph *g) {
     json_t *list = json_array();
-    for (int i = 0; i < g->n_states; i++) json_array_append_new(list, string(g->of->texts->v[g->states[i]]));
+    for (int i = 0; i < g->n_states; i++)
+        json_array_append_new(list, view_string(g->of->texts->v[g->states[i]]));
     return list;
 }
 
 static json_t *graph_json(const view_graph *g) {
     static const char *const phases[] = {"whole", "first", "add", "last", "update", "loss"};
-    json_t *all = json_pack("{s:o, s:s, s:s, s:I, s:i, s:i, s:i, s:o, s:{s:s, s:i}}", "name", string(g->name),
-                            "mode", g->mode == WEFT_TRAIN ? "train" : "eval", "phase", phases[g->phase],
-                            "arena", (json_int_t)g->arena_bytes, "peak_step", g->peak_step, "deferred",
-                            g->deferred < INT_MAX ? g->deferred : -1, "loss", g->loss, "passes",
+    json_t *all = json_pack("{s:o, s:s, s:s, s:I, s:i, s:i, s:i, s:o, s:{s:s, s:i}}", "name",
+                            view_string(g->name), "mode", g->mode == WEFT_TRAIN ? "train" : "eval", "phase",
+                            phases[g->phase], "arena", (json_int_t)g->arena_bytes, "peak_step", g->peak_step,
+                            "deferred", g->deferred < INT_MAX ? g->deferred : -1, "loss", g->loss, "passes",
                             states_json(g), "time", "kind", "steps", "total_us", 0);
     json_object_set_new(all, "nodes", columns(node_fields, g->nodes, g->n_nodes, sizeof *g->nodes));
     json_object_set_new(all, "values", columns(value_fields, g->values, g->n_values, sizeof *g->values));
@@ -178,7 +179,8 @@ static json_t *memory_json(const weft_plan *plan) {
 
 static json_t *subgraphs_json(const weft_plan *plan) {
     json_t *list = json_array();
-    for (int i = 0; i < plan->n_subgraphs; i++) json_array_append_new(list, string(plan->subgraphs[i].name));
+    for (int i = 0; i < plan->n_subgraphs; i++)
+        json_array_append_new(list, view_string(plan->subgraphs[i].name));
     return list;
 }
 
@@ -193,14 +195,14 @@ static json_t *buckets_json(const view_plan *v) {
 static json_t *plan_json(const view_plan *v) {
     json_t *graphs = json_array();
     for (int i = 0; i < v->n_graphs; i++) json_array_append_new(graphs, graph_json(&v->graphs[i]));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "name", string(v->name), "memory",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "name", view_string(v->name), "memory",
                      memory_json(v->plan), "parameters",
                      columns(parameter_fields, v->parameters, v->n_parameters, sizeof *v->parameters),
                      "buckets", buckets_json(v), "subgraphs", subgraphs_json(v->plan), "graphs", graphs);
 }
 
 static void set(json_t *list, const char *name, const char *value) {
-    json_array_append_new(list, json_pack("[s, o]", name, string(value)));
+    json_array_append_new(list, json_pack("[s, o]", name, view_string(value)));
 }
 
 static json_t *settings_json(const weft_plan *plan) {
@@ -223,7 +225,8 @@ static json_t *settings_json(const weft_plan *plan) {
 json_t *view_json(const view_texts *texts, view_plan *const *plans, int n_plans) {
     json_t *list = json_array();
     for (int i = 0; i < n_plans; i++) json_array_append_new(list, plan_json(plans[i]));
-    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:n}", "schema", OUT_SCHEMA, "title", string(plans[0]->name),
-                     "settings", settings_json(plans[0]->plan), "texts", texts_json(texts), "plans", list,
-                     "difference");
+    json_t *changes = n_plans > 1 ? view_difference(plans[0]->plan, plans[1]->plan) : json_null();
+    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o}", "schema", OUT_SCHEMA, "title",
+                     view_string(plans[0]->name), "settings", settings_json(plans[0]->plan), "texts",
+                     texts_json(texts), "plans", list, "difference", changes);
 }

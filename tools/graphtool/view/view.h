@@ -2,7 +2,7 @@
  * another, and data.c writes as JSON.
  *
  *   state  a graph after a pass that changed it; the last one runs
- *   node   of any state. One that survives a pass keeps its id and its op: they are one node of the view
+ *   node   of any state. One that survives a pass is one node of the view
  *   value  a result of a node of the view
  *   cell   what is drawn in a scope: a node of its own, or a scope in it that is closed
  *
@@ -30,7 +30,7 @@ typedef struct view_texts {
 
 typedef struct view_node {
     const weft_op *kind;
-    int id, next_alike; /* the next node of the same id, which has another op, or no results; -1 */
+    int next_alike; /* another node of the same number of making: one is fused into the other; -1 */
     int op, attrs, kernel, source, declined, collective; /* texts */
     int form; /* text: the attributes without names and keys, and how a body is wired */
     int scope, phase;
@@ -98,9 +98,9 @@ typedef struct view_graph {
     /* Nodes by scope, those of a scope before those of the scopes in it; and the place of each node there. */
     int *by_scope, *place;
     int *row, *column; /* of nodes */
-    /* While states are collected, the last one first: by id, the newest node of that id; the last of each
-     * node's `earlier`; the value of each id in this state; and the output that is minimized. */
-    int n_ids, *of_id, *earlier_of, *value_of_id, minimized;
+    /* While states are collected, the last one first: by number of making, a node; by node, the last of its
+     * `earlier`; the value of each id in this state; and the name of the output that is minimized. */
+    int n_made, n_ids, *of_made, *earlier_of, *value_of_id, minimized;
 } view_graph;
 
 /* A parameter, a state, or a bucket of parameters. */
@@ -132,8 +132,9 @@ void *view_new(arena *a, int64_t count, size_t width);
 void *view_grow(arena *a, void *array, int count, size_t width);
 
 /* ---- the steps ---- */
-/* collect.c: compiles the model, up to each pass that may change nodes, and collects all states. */
-view_plan *view_collect(view_texts *texts, const weft_model *m, const options *o);
+/* collect.c: compiles the model, up to each pass that may change nodes, and collects all states. fields:
+ * other compile options, as --against has them; NULL: none. */
+view_plan *view_collect(view_texts *texts, const weft_model *m, const options *o, const char *fields);
 /* variables.c: the parameters and buckets of the plan; the number of one of either kind, -1: there is
  * none. */
 void view_variables(view_plan *v);
@@ -153,7 +154,11 @@ void view_layout(view_graph *g);
 /* columns.c: a list of numbers in the shortest of three forms: [...], {"runs": [...]}, {"delta": [...]};
  * at: the first, `stride` bytes apart, of `width` bytes each. */
 json_t *view_column(const void *at, int count, size_t stride, size_t width);
-/* data.c: all of it, as the page reads it (page/README.md). NULL: out of memory. */
+/* difference.c: what differs between two plans, by nodes of the view. */
+json_t *view_difference(const weft_plan *a, const weft_plan *b);
+/* data.c: a text as JSON, whatever bytes it has. */
+json_t *view_string(const char *s);
+/* All of it, as the page reads it (page/README.md). NULL: out of memory. */
 json_t *view_json(const view_texts *texts, view_plan *const *plans, int n_plans);
 /* page.c: the page with its data, which it releases. */
 void view_write(const char *path, json_t *data);

@@ -8,7 +8,7 @@ function changesOfGraph() {
     g.changes = new Map();
     const all = data.difference ? data.difference.changes : [];
     all.forEach((c, at) => {
-        if (c.nodes && c.graph === state.graph && c.nodes[state.plan] >= 0) g.changes.set(c.nodes[state.plan], at);
+        if (c.graphs[state.plan] === state.graph && c.nodes[state.plan] >= 0) g.changes.set(c.nodes[state.plan], at);
     });
     return g.changes;
 }
@@ -48,8 +48,8 @@ function planOfChange(c) {
 function showChange(at) {
     const c = data.difference.changes[at], plan = planOfChange(c);
     if (!c.nodes || c.nodes[plan] < 0) return;
-    if (state.plan !== plan || state.graph !== c.graph) {
-        showGraph(plan, c.graph);
+    if (state.plan !== plan || state.graph !== c.graphs[plan]) {
+        showGraph(plan, c.graphs[plan]);
         change("all");
     }
     state.tab = "graph";
