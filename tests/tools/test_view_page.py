@@ -447,14 +447,19 @@ def names_are_text():
 
 def differences_are_listed_and_drawn():
     show(known.pair(), "#tab=changes")
-    same([row[1:] for row in table_rows("#changes")], [["node", "net/a/relu", "relu -> gelu"], ["node", "sgd", ""], ["node", "identity", ""], ["setting", "batch", "8 -> 16"]], "the list")
-    b.click("[data-change='0']")
+    same(table_rows("#changes"), [["net/a/relu", "\u2260 changed", "node", "", "train", "relu -> gelu"], ["sgd", "+ added in B", "node", "sgd", "train", ""],
+                                  ["identity", "\u2212 only in A", "node", "", "train", ""], ["batch", "\u2260 changed", "setting", "", "", "8 -> 16"]], "the list")
+    check("4 changes from A, a.bin, to B, b.bin" in text("#changes") and "and 1 that only follow" in text("#changes"), "what follows is counted")
+    b.click("#follows")
+    check("f32[] -> f32[1]" in text("#changes"), "and shown when asked for")
+    b.click("#changes [data-select='c0'] button")
     same((address().get("plan"), shown()), ("1", "n2"), "a change is shown in B")
     check(b.run("document.querySelector('[data-box=\"2\"]').classList.contains('changed')"), "and marked")
     check("changed: relu -> gelu" in details(), "the details say it")
     tab("changes")
-    b.click("[data-change='2']")
-    same((address().get("plan"), shown()), (None, "n5"), "what only A has is shown in A")
+    check(b.run("document.querySelector('#changes tr.lit').dataset.select") == "c0", "the list marks the selection")
+    b.click("#changes [data-select='c2'] button")
+    same((address().get("plan"), shown()), ("0", "n5"), "what only A has is shown in A")
     check(b.run("document.querySelector('[data-box=\"5\"]').classList.contains('removed')"), "and marked")
     choose("plan", 1)
     check(b.run("document.querySelector('[data-box=\"13\"]').classList.contains('added')"), "the added node is marked in B")

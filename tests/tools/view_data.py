@@ -130,8 +130,9 @@ def pair():
     b[2] = ("gelu", *NODES[2][1:])
     plans = [tiny_plan(text, NODES, "a.bin"), tiny_plan(text, b, "b.bin")]
     changes = [{"kind": "changed", "what": "node", "path": "net/a/relu", "text": "relu -> gelu", "graphs": [0, 0], "nodes": [2, 2]},
-               {"kind": "added", "what": "node", "path": "sgd", "text": "", "graphs": [0, 0], "nodes": [-1, 13]},
+               {"kind": "added", "what": "node", "path": "sgd", "text": "", "graphs": [0, 0], "nodes": [-1, 13], "op": "sgd"},
                {"kind": "removed", "what": "node", "path": "identity", "text": "", "graphs": [0, 0], "nodes": [5, -1]},
+               {"kind": "changed", "what": "node", "path": "", "op": "loss", "text": "f32[] -> f32[1]", "follows": True, "graphs": [0, 0], "nodes": [6, 6]},
                {"kind": "changed", "what": "setting", "path": "batch", "text": "8 -> 16", "graphs": [-1, -1], "nodes": [-1, -1]}]
     return page_of(text, plans, {"changes": changes}, "a.bin and b.bin")
 

@@ -10,7 +10,7 @@ function addressText() {
     const parts = {graph: encodeURIComponent(g.name), pass: state.pass, tab: state.tab, table: state.table, open: listText(state.open),
                    loose: listText(state.loose), sel: textOfSelection(state.selection), step: state.step,
                    view: camera.k === 0 ? "" : [camera.x.toFixed(0), camera.y.toFixed(0), Number(camera.k.toPrecision(4))].join(",")};
-    if (state.plan) parts.plan = state.plan;
+    if (data.plans.length > 1) parts.plan = state.plan;
     if (state.keepPlaces) parts.places = 1;
     return "#" + Object.keys(parts).filter(key => parts[key] !== "").map(key => key + "=" + parts[key]).join("&");
 }
@@ -43,7 +43,7 @@ function nameOf(text) {
 
 function readAddress() {
     const parts = Object.fromEntries(location.hash.slice(1).split("&").map(part => part.split("=")));
-    const plan = within(parts.plan, data.plans.length - 1, 0);
+    const plan = within(parts.plan, data.plans.length - 1, data.plans.length - 1);
     const number = data.plans[plan].graphs.findIndex(graph => graph.name === nameOf(parts.graph || ""));
     showGraph(plan, number >= 0 ? number : firstGraph(plan));
     state.pass = within(parts.pass, g.last, g.last);

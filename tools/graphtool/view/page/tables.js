@@ -102,19 +102,5 @@ function listenTables() {
         state.table = e.target.value;
         change("lit");
     });
-    byId("rows").addEventListener("click", e => {
-        const sorted = TABLES[state.table].sorted, head = e.target.closest("[data-sort]"), page = e.target.closest("[data-page]");
-        if (page) sorted.page = Math.max(0, sorted.page + Number(page.getAttribute("data-page")));
-        if (head) sortBy(sorted, Number(head.getAttribute("data-sort")));
-        if (head || page) change("lit");
-    });
-}
-
-function sortBy(sorted, by) {
-    const isNumber = !!TABLES[state.table].columns()[by][1];
-    sorted.isUp = sorted.by === by ? !sorted.isUp : !isNumber;
-    sorted.by = by;
-    sorted.page = 0;
-    change("lit");
-    requestAnimationFrame(() => requestAnimationFrame(() => byId("rows").querySelector("[data-sort='" + by + "']").focus()));
+    byId("rows").addEventListener("click", e => turnTable(e, TABLES[state.table].columns(), TABLES[state.table].sorted));
 }
