@@ -191,7 +191,6 @@ def the_slider_moves_over_passes():
     check("%5 f32[8,4] of identity" in details(), f"operands of the first pass: {details()}")
     same(address()["pass"], "0", "the address has the pass")
     places = b.run("[...document.querySelectorAll('#boxes [data-box]')].map(e => [e.dataset.box, e.getAttribute('transform')])")
-    b.click("#keep-places")
     b.key("[")
     before = dict(b.run("[...document.querySelectorAll('#boxes [data-box]')].map(e => [e.dataset.box, e.getAttribute('transform')])"))
     b.run("document.getElementById('picture').focus()")
@@ -505,10 +504,20 @@ def models_of_the_zoo_open():
                   f"{where}: {b.run('document.getElementById(`pass-name`).value')}, the plan has {graph['nodes']} nodes")
             for panel in ("memory", "streams", "tables", "graph"):
                 tab(panel)
-            for _ in range(20):
-                b.key("[")
+            nodes_keep_their_places(where)
             complain(where)
-    b.key("]")
+
+
+def nodes_keep_their_places(where):
+    """Over all passes, from the last to the first."""
+    before, count = {}, b.run("document.getElementById('pass').max")
+    for _ in range(int(count) + 1):
+        after = dict(b.run("[...document.querySelectorAll('#boxes [data-box]')].map(e => [e.dataset.box, e.getAttribute('transform')])"))
+        check(len(after) > 1, f"{where}: a pass without a picture")
+        moved = [n for n in after if before.get(n, after[n]) != after[n]]
+        check(not moved, f"{where}: boxes moved: {[(n, before[n], after[n]) for n in moved[:3]]}")
+        before |= after
+        b.key("[")
 
 
 CASES = [scopes_open_and_equal_ones_are_drawn_once, a_layer_lies_beside_its_gradient, a_selected_node_says_all, a_path_leads_from_one_to_another,

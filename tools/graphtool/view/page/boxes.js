@@ -7,6 +7,7 @@ const boxes = {
     alive: null,   // by phase * scopes + scope: nodes of the shown pass below it
     from: [], to: [], // drawn edges, as boxes
     outward: null, inward: null, // edges by box
+    placing: null, // the edges that say where boxes are
 };
 
 function scopeBox(s, phase) {
@@ -68,24 +69,31 @@ function isFrameOf(b, node) {
     return isScopeBox(b) && isOpen(scopeOfBox(b)) && isWithin(g, g.nodes.scope[node], scopeOfBox(b));
 }
 
-function findEdges() {
-    const seen = new Set(), all = g.count + PHASES * g.scopes.count;
-    boxes.from = [];
-    boxes.to = [];
+/* Edges between boxes, {from, to}: those of the shown pass, or of all passes, whose boxes keep their places. */
+function edgesOf(isOfPass) {
+    const seen = new Set(), all = g.count + PHASES * g.scopes.count, edges = {from: [], to: []};
     for (let e = 0; e < g.reads.node.length; e++) {
         const i = g.reads.node[e], j = g.values.node[g.reads.value[e]];
-        if (!isRead(g, e) || !exists(i) || !exists(j)) continue;
+        if (isOfPass && !(isRead(g, e) && exists(i) && exists(j))) continue;
         const from = boxOfNode(j), to = boxOfNode(i), key = from * all + to;
         if (from === to || isFrameOf(from, i) || isFrameOf(to, j)) continue;
         if (isScopeBox(from) || isScopeBox(to)) { // others are few for each pair
             if (seen.has(key)) continue;
             seen.add(key);
         }
-        boxes.from.push(from);
-        boxes.to.push(to);
+        edges.from.push(from);
+        edges.to.push(to);
     }
+    return edges;
+}
+
+function findEdges() {
+    const all = g.count + PHASES * g.scopes.count, edges = edgesOf(true);
+    boxes.from = edges.from;
+    boxes.to = edges.to;
     boxes.outward = grouped(boxes.from, all, boxes.from.length);
     boxes.inward = grouped(boxes.to, all, boxes.to.length);
+    boxes.placing = state.keepPlaces && g.last > 0 ? edgesOf(false) : edges;
 }
 
 function findBoxes() {

@@ -40,9 +40,9 @@ function childrenOf(s, phase) {
 /* Edges between siblings: both ends of a drawn edge are lifted to boxes in one frame. By box: its neighbours in rows above
  * it, which are what it reads; in backward, what reads it. {upper: a box by edge, groups: edges by lower box} */
 function liftEdges() {
-    const upper = [], lower = [], depth = g.scopes.depth;
-    for (let e = 0; e < boxes.from.length; e++) {
-        let a = boxes.from[e], b = boxes.to[e];
+    const upper = [], lower = [], depth = g.scopes.depth, {from, to} = boxes.placing;
+    for (let e = 0; e < from.length; e++) {
+        let a = from[e], b = to[e];
         const phase = phaseOfBox(a);
         if (phase !== phaseOfBox(b)) continue;
         let up = parentOfBox(a), over = parentOfBox(b);
@@ -144,13 +144,13 @@ function sizeFrame(frame, above) {
 
 /* From places within frames to places in the picture; what is drawn, parents first. */
 function placeAll(frame) {
-    layout.drawn.push(frame);
+    if (boxes.alive[frame - g.count]) layout.drawn.push(frame);
     for (const c of layout.inside.get(frame)) {
         const b = c[2];
         layout.x[b] += layout.x[frame];
         layout.y[b] += layout.y[frame];
         if (isScopeBox(b) && isOpen(scopeOfBox(b))) placeAll(b);
-        else if (isScopeBox(b) || exists(b)) layout.drawn.push(b);
+        else if (isScopeBox(b) ? boxes.alive[b - g.count] : exists(b)) layout.drawn.push(b);
     }
 }
 
@@ -162,7 +162,7 @@ function findLayout() {
     const above = liftEdges();
     layout.inside = new Map();
     layout.drawn = [];
-    const shown = [FORWARD, BACKWARD, UPDATE].filter(p => boxes.alive[p * g.scopes.count] > 0);
+    const shown = [FORWARD, BACKWARD, UPDATE].filter(p => childrenOf(0, p).length > 0);
     let x = 0, level = 0;
     layout.height = 0;
     for (const p of shown) {

@@ -11,7 +11,7 @@ function addressText() {
                    loose: listText(state.loose), sel: textOfSelection(state.selection), step: state.step,
                    view: camera.k === 0 ? "" : [camera.x.toFixed(0), camera.y.toFixed(0), Number(camera.k.toPrecision(4))].join(",")};
     if (data.plans.length > 1) parts.plan = state.plan;
-    if (state.keepPlaces) parts.places = 1;
+    if (!state.keepPlaces) parts.places = 0;
     return "#" + Object.keys(parts).filter(key => parts[key] !== "").map(key => key + "=" + parts[key]).join("&");
 }
 
@@ -52,7 +52,7 @@ function readAddress() {
     if (TABLES[parts.table]) state.table = parts.table;
     if (parts.open !== undefined || parts.view !== undefined) state.open = new Set(numbersOf(parts.open, g.scopes.count));
     state.loose = new Set(numbersOf(parts.loose, g.scopes.count));
-    state.keepPlaces = parts.places === "1";
+    state.keepPlaces = parts.places !== "0";
     state.selection = parts.sel ? selectionOf(parts.sel) : null;
     const view = (parts.view || "").split(",").map(Number);
     address.view = view.length === 3 && view.every(Number.isFinite) && view[2] >= SMALLEST && view[2] <= LARGEST ? view : null;
