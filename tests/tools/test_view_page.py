@@ -318,7 +318,7 @@ def the_memory_map_has_each_buffer():
 def exposed_waits_are_marked():
     show(known.tiny(), "#tab=streams")
     same(text("#waits h3"), "Exposed: compute waits for 1 collective, 30.0 us", "exposed waits")
-    same(table_rows("#waits"), [["all_reduce %11", "wait %12", "100.0 us", "30.0 us"]], "their table")
+    same(table_rows("#waits"), [["all_reduce %11", "net.0", "wait %12", "100.0 us", "30.0 us", "30.0 us"]], "their table")
     b.click_at(*plane("streams", 115, 0.5, 140, 2))
     same(shown(), "n11", "a click on the collective")
     b.click_at(*plane("streams", 15, 1.5, 140, 2))
