@@ -67,13 +67,14 @@ static const struct effect {
      "--accumulate=2 --world=2 --flow=val --bucket-cap-mb=0.1 --ddp=net:bucket_cap_mb=0.1 --clip-norm=1 "
      "--ema=0.9 --optimizer=:beta1=0.5 --guard=nan --against=batch=9",
      "mlp.bin -o - | md5sum"},
+    {"view", "--profile", "mlp.bin --batch 8 -o - | grep -o '\"kind\":\"[a-z]*\"'"},
     {"view", "--zero=1 --serial --strategy=zero --reduce=fast", "mlp.bin -o - --world 2 | md5sum"},
     {"view", "--shard=flat --rank=1", "mlp.bin -o - --world 2 --zero 1 | md5sum"},
     {"view", "--deterministic --tf32 --calibration=table!", "mlp.bin -o - --device cuda | md5sum"},
     /* diff */
     {"diff",
      "--graph=val --precision=net:bf16 --flow=val --ddp=net:bucket_cap_mb=0.1 --output=o --clip-norm=1 "
-     "--ema=0.9 --guard=nan --optimizer=:beta1=0.5 --json --all --view=plan",
+     "--ema=0.9 --guard=nan --optimizer=:beta1=0.5 --json --all --view=program",
      "mlp.bin --against unoptimized; true"},
     {"diff", "--rank=1", "mlp.bin --world 2 --zero 1 --against serial; true"},
     {"diff", "--against=batch=9", "mlp.bin; true"},

@@ -221,6 +221,9 @@ static void check_node(const seen *s, const weft_graph *g, const weft_node *n, i
     CHECK(s->phase[i] == phase_of(n) && s->step[i] == n->order && n->order == i);
     CHECK(s->last[i] == s->n_states - 1 && s->first[i] <= s->last[i] && s->first[i] >= 0);
     if (n->op == &weft_op_parameter) CHECK_TEXT(text_of(s, s->p_path[s->parameter[i]]), n->variable->path);
+    bool waits = strcmp(n->op->name, "wait") == 0, starts = n->op->flags & OP_COMMUNICATES && !waits;
+    CHECK(s->lane[i] == starts && (s->collective[i] > 0) == starts);
+    CHECK(s->waits[i] == (waits ? n->in[0]->node->order : -1));
     char body[TEXT_ROOM] = "";
     if (inside_fused(n, body, sizeof body))
         for (char *word = strtok(body, " "); word; word = strtok(NULL, " "))
@@ -422,6 +425,65 @@ static void check_map(const seen *s, const weft_graph *g) {
     free(live);
 }
 
+/* ---- parameters, buckets and sums, as weft_plan_json has them ---- */
+
+/* The place of a text in a column of texts; -1: it is not there. */
+static int place_in(const json_t *texts, const int64_t *column, int n, const char *wanted) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(json_string_value(json_array_get(texts, (size_t)column[i])), wanted) == 0) return i;
+    return -1;
+}
+
+static void check_buckets(page *p, const json_t *plan) {
+    const json_t *of = json_array_get(json_object_get(p->root, "plans"), 0), *subgraph, *bucket, *member;
+    const json_t *texts = json_object_get(p->root, "texts"), *buckets = json_object_get(of, "buckets");
+    const json_t *parameters = json_object_get(of, "parameters");
+    size_t i, k, j;
+    int n, n_parameters, all = 0;
+    page_forget(p);
+    const int64_t *name = column(p, buckets, "name", &n), *bytes = column(p, buckets, "bytes", &n);
+    const int64_t *group = column(p, buckets, "subgraph", &n);
+    const int64_t *path = column(p, parameters, "path", &n_parameters);
+    const int64_t *bucket_of = column(p, parameters, "bucket", &n_parameters);
+    json_array_foreach(json_object_get(plan, "subgraphs"), i, subgraph) {
+        CHECK_TEXT(json_string_value(json_array_get(json_object_get(of, "subgraphs"), i)),
+                   json_string_value(json_object_get(subgraph, "name")));
+        json_array_foreach(json_object_get(subgraph, "buckets"), k, bucket) {
+            int at = place_in(texts, name, n, json_string_value(json_object_get(bucket, "id")));
+            if (!CHECK(at >= 0)) continue;
+            CHECK(bytes[at] == json_integer_value(json_object_get(bucket, "bytes")) &&
+                  group[at] == (int64_t)i);
+            json_array_foreach(json_object_get(bucket, "parameters"), j, member) {
+                int of_path = place_in(texts, path, n_parameters, json_string_value(member));
+                CHECK(of_path >= 0 && bucket_of[of_path] == at);
+            }
+            all++;
+        }
+    }
+    CHECK_SAYS(all == n, "%d buckets, not %d", n, all);
+}
+
+static void check_sums(page *p, const json_t *plan) {
+    const json_t *of = json_array_get(json_object_get(p->root, "plans"), 0), *row, *g;
+    json_int_t total = json_integer_value(json_object_get(json_object_get(plan, "memory"), "total"));
+    size_t i;
+    json_array_foreach(json_object_get(of, "memory"), i,
+                       row) if (strcmp(json_string_value(json_array_get(row, 0)), "total") == 0)
+        CHECK(item(row, 1) == total);
+    json_array_foreach(json_object_get(plan, "graphs"), i, g) {
+        int n;
+        int64_t flop = 0;
+        const json_t *seen = json_array_get(json_object_get(of, "graphs"), i);
+        page_forget(p);
+        const int64_t *each = column(p, json_object_get(seen, "nodes"), "flop", &n);
+        const int64_t *step = column(p, json_object_get(seen, "nodes"), "step", &n);
+        for (int k = 0; k < n; k++) flop += step[k] >= 0 ? each[k] : 0;
+        CHECK(flop == json_integer_value(json_object_get(g, "flops")));
+        CHECK(json_integer_value(json_object_get(seen, "arena")) ==
+              json_integer_value(json_object_get(g, "peak_bytes")));
+    }
+}
+
 /* ---- scopes and layout ---- */
 
 static void check_scopes(const seen *s) {
@@ -550,6 +612,14 @@ static void check_page(const weft_model *m, const weft_compile_options *how) {
         check_places(&s);
         check_states(&p, m, how, i);
     }
+    char *text = weft_plan_json(plan);
+    json_t *json = text ? json_loads(text, 0, NULL) : NULL;
+    if (CHECK(json != NULL)) {
+        check_buckets(&p, json);
+        check_sums(&p, json);
+    }
+    json_decref(json);
+    weft_text_free(text);
     weft_plan_free(plan);
     page_close(&p);
 }
@@ -658,6 +728,76 @@ TEST(all_layers_of_a_deep_gpt_are_one) {
     }
 }
 
+/* ---- times ---- */
+
+/* Nodes that ran follow each other, and their times add up to the whole. */
+TEST(measured_nodes_follow_each_other) {
+    page p;
+    if (!make_model("mlp") || !ends(run("graphtool view mlp.bin --profile --batch 8 -o p.html"), 0)) return;
+    if (!page_open(&p, "p.html")) return;
+    const json_t *plan = json_array_get(json_object_get(p.root, "plans"), 0);
+    const json_t *g = json_array_get(json_object_get(plan, "graphs"), 0), *time = json_object_get(g, "time");
+    int n = 0, timed = 0;
+    const int64_t *us = column(&p, json_object_get(g, "nodes"), "us", &n);
+    const int64_t *begin = column(&p, json_object_get(g, "nodes"), "begin_us", &n);
+    int64_t now = 0;
+    for (int i = 0; i < n; i++) {
+        CHECK((us[i] < 0) == (begin[i] < 0));
+        if (us[i] < 0) continue;
+        CHECK_SAYS(begin[i] == now, "node %d begins at %lld, not %lld", i, (long long)begin[i],
+                   (long long)now);
+        now = begin[i] + us[i];
+        timed++;
+    }
+    CHECK(timed > 5 && now > 0);
+    CHECK_TEXT(json_string_value(json_object_get(time, "kind")), "measured");
+    CHECK(json_integer_value(json_object_get(time, "total_us")) == now);
+    page_close(&p);
+}
+
+/* ---- two plans ---- */
+
+/* The text of what a node of one plan's graph is called in a plan's text: "%12"; -1 is nothing. */
+static int64_t id_of(page *p, int plan, int graph, int64_t node) {
+    seen s;
+    if (node < 0 || !seen_open(p, &s, plan, graph)) return -1;
+    const char *name = text_of(&s, s.v_name[s.out_at[node]]);
+    return *name == '%' ? atoll(name + 1) : -2; /* an output's name */
+}
+
+/* graphtool diff has the same list, with the ids of nodes. */
+TEST(a_page_of_two_models_has_what_diff_lists) {
+    page p;
+    ends(run("weft-zoo gpt --layers 2 --d 48 --ctx 16 -o a.bin && weft-zoo gpt --layers 3 --d 48 --ctx 16 -o "
+             "b.bin"),
+         0);
+    ends(run("graphtool view a.bin b.bin -o p.html"), 0);
+    ends(run("graphtool diff a.bin b.bin --view=program --all --json -o d.json"), 1);
+    json_t *diff = json_out("d.json");
+    if (!page_open(&p, "p.html")) return;
+    const json_t *wanted = json_object_get(diff, "changes");
+    json_t *got = json_incref(json_object_get(json_object_get(p.root, "difference"), "changes"));
+    CHECK(json_array_size(json_object_get(p.root, "plans")) == 2);
+    CHECK(json_array_size(got) == json_array_size(wanted) && json_array_size(got) > 20);
+    for (size_t i = 0; i < json_array_size(got); i++) {
+        const json_t *a = json_array_get(got, i), *b = json_array_get(wanted, i);
+        static const char *const keys[] = {"kind", "what", "path", "op", "text"};
+        for (int k = 0; k < 5; k++)
+            CHECK_TEXT(json_string_value(json_object_get(a, keys[k])),
+                       json_string_value(json_object_get(b, keys[k])));
+        for (size_t side = 0; side < 2; side++) {
+            int graph = (int)item(json_object_get(a, "graphs"), side);
+            int64_t id = id_of(&p, (int)side, graph, item(json_object_get(a, "nodes"), side));
+            int64_t same = item(json_object_get(b, "nodes"), side);
+            CHECK_SAYS(id == same || id == -2, "change %d: %%%lld, not %%%lld", (int)i, (long long)id,
+                       (long long)same);
+        }
+    }
+    json_decref(got);
+    json_decref(diff);
+    page_close(&p);
+}
+
 /* ---- names that would break a page ---- */
 
 static int count_in(const char *text, const char *part) {
@@ -741,5 +881,6 @@ TEST(a_page_of_130000_nodes_is_written) {
 
 SUITE("view", {T(a_page_has_each_node_and_each_edge_after_each_pass), T(a_page_of_any_model_is_its_plan),
                T(a_page_of_a_model_of_the_zoo_is_its_plan), T(layers_are_equal_only_where_all_of_them_is),
-               T(all_layers_of_a_deep_gpt_are_one), T(no_text_ends_the_script_that_has_it),
+               T(all_layers_of_a_deep_gpt_are_one), T(measured_nodes_follow_each_other),
+               T(a_page_of_two_models_has_what_diff_lists), T(no_text_ends_the_script_that_has_it),
                T(pages_stay_small), T(a_page_of_130000_nodes_is_written)})

@@ -9,7 +9,10 @@ static void free_texts(void *texts) {
 static view_plan *plan_of(view_texts *texts, const options *o, const char *file, const char *fields) {
     options own = *o;
     own.model = file;
-    return view_collect(texts, tool_load(&own), &own, fields);
+    weft_model *m = tool_load(&own);
+    view_plan *v = view_collect(texts, m, &own, fields);
+    if (o->profile) view_measure(v, m, &own);
+    return v;
 }
 
 static int view_run(const options *o) {
@@ -27,7 +30,8 @@ const command command_view = {
     .name = "view",
     .summary = "Writes a plan as a page for a browser: graphs, memory, streams, passes",
     .takes_two = true,
-    .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_IMAGINE "graph guard against output",
+    .options =
+        OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_IMAGINE "graph guard against profile output",
     .details = "The page needs no other file and no network. With a second model, or --against, it has both "
                "plans and what differs.",
     .example = "graphtool view dcgan28.bin -o dcgan28.html",

@@ -148,11 +148,12 @@ static json_t *states_json(const view_graph *g) {
 
 static json_t *graph_json(const view_graph *g) {
     static const char *const phases[] = {"whole", "first", "add", "last", "update", "loss"};
-    json_t *all = json_pack("{s:o, s:s, s:s, s:I, s:i, s:i, s:i, s:o, s:{s:s, s:i}}", "name",
-                            view_string(g->name), "mode", g->mode == WEFT_TRAIN ? "train" : "eval", "phase",
-                            phases[g->phase], "arena", (json_int_t)g->arena_bytes, "peak_step", g->peak_step,
-                            "deferred", g->deferred < INT_MAX ? g->deferred : -1, "loss", g->loss, "passes",
-                            states_json(g), "time", "kind", "steps", "total_us", 0);
+    json_t *all =
+        json_pack("{s:o, s:s, s:s, s:I, s:i, s:i, s:i, s:o, s:{s:s, s:I}}", "name", view_string(g->name),
+                  "mode", g->mode == WEFT_TRAIN ? "train" : "eval", "phase", phases[g->phase], "arena",
+                  (json_int_t)g->arena_bytes, "peak_step", g->peak_step, "deferred",
+                  g->deferred < INT_MAX ? g->deferred : -1, "loss", g->loss, "passes", states_json(g), "time",
+                  "kind", g->is_measured ? "measured" : "steps", "total_us", (json_int_t)g->total_us);
     json_object_set_new(all, "nodes", columns(node_fields, g->nodes, g->n_nodes, sizeof *g->nodes));
     json_object_set_new(all, "values", columns(value_fields, g->values, g->n_values, sizeof *g->values));
     json_object_set_new(all, "inputs", inputs_json(g));

@@ -84,6 +84,8 @@ typedef struct view_graph {
     weft_mode mode;
     program_phase phase;
     int64_t arena_bytes;
+    bool is_measured;
+    int64_t total_us;
     int peak_step, deferred, loss; /* deferred: the first step of the deferred part */
     int n_states, n_nodes, n_values, n_reads, n_earlier, n_workspaces, n_outputs, n_scopes;
     int *states; /* texts: names of passes, in their order */
@@ -154,6 +156,8 @@ void view_layout(view_graph *g);
 /* columns.c: a list of numbers in the shortest of three forms: [...], {"runs": [...]}, {"delta": [...]};
  * at: the first, `stride` bytes apart, of `width` bytes each. */
 json_t *view_column(const void *at, int count, size_t stride, size_t width);
+/* measure.c: the times of --profile. */
+void view_measure(view_plan *v, weft_model *m, const options *o);
 /* difference.c: what differs between two plans, by nodes of the view. */
 json_t *view_difference(const weft_plan *a, const weft_plan *b);
 /* data.c: a text as JSON, whatever bytes it has. */
