@@ -38,9 +38,9 @@ function childrenOf(s, phase) {
 }
 
 /* Edges between siblings: both ends of a drawn edge are lifted to boxes in one frame. By box: its neighbours in rows above
- * it, which are what it reads; in backward, what reads it. {upper: a box by edge, groups: edges by lower box} */
+ * it, which are what it reads; in backward, what reads it. {upper: a box by edge, weight, groups: edges by lower box} */
 function liftEdges() {
-    const upper = [], lower = [], depth = g.scopes.depth, {from, to} = boxes.placing;
+    const upper = [], lower = [], weights = [], depth = g.scopes.depth, {from, to, weight} = boxes.placing;
     for (let e = 0; e < from.length; e++) {
         let a = from[e], b = to[e];
         const phase = phaseOfBox(a);
@@ -60,8 +60,9 @@ function liftEdges() {
             layout.chained.add(scopeBox(g.scopes.same[scopeOfBox(a)], phase));
         upper.push(phase === BACKWARD ? b : a);
         lower.push(phase === BACKWARD ? a : b);
+        weights.push(weight[e]);
     }
-    return {upper, groups: grouped(lower, layout.x.length, lower.length)};
+    return {upper, weight: weights, groups: grouped(lower, layout.x.length, lower.length)};
 }
 
 function sizeOf(b, above) {
@@ -96,15 +97,14 @@ function placeLine(line, above) {
         for (const e of listOf(above.groups, b)) {
             const x = layout.x[above.upper[e]];
             if (Number.isNaN(x)) continue;
-            sum += x;
-            n++;
+            sum += above.weight[e] * x;
+            n += above.weight[e];
         }
         const want = n ? sum / n : last === -Infinity ? 0 : last + layout.w[b] / 2;
         const x = Math.max(want, last + layout.w[b] / 2);
-        if (n) {
-            off += want - x;
-            known++;
-        }
+        const share = Math.min(n, 1);
+        off += share * (want - x);
+        known += share;
         layout.x[b] = x;
         last = x + layout.w[b] / 2 + GAP_X;
     }

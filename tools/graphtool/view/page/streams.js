@@ -101,7 +101,7 @@ function drawStreamNode(pen, i) {
     const y = laneTop(lane) + (lane === 1 ? sublanes().of.get(i) * h : 0);
     if (x > streams.width || x + w < LEFT) return;
     const colour = lane === 1 ? "collective" : PHASE_COLOURS[g.nodes.phase[i]];
-    pen.rect(x, y, w, h, w > 3 ? colour : colour + "-line", isLit ? "lit" : w > 3 ? colour + "-line" : "", isLit ? 3 : 1);
+    pen.rect(x, y, w, h, w > 3 || lane === 0 ? colour : colour + "-line", isLit ? "lit" : w > 3 ? colour + "-line" : "", isLit ? 3 : 1);
     if (w > 50 && h > 11) pen.text(Math.max(x, LEFT) + 4, y + h / 2 + 4, cut(texts[g.nodes.op[i]], Math.floor(w / 7)));
 }
 
