@@ -280,6 +280,27 @@ def a_link_shows_the_same():
         same(shown(), "", wrong)
 
 
+def the_mouse_moves_what_is_seen():
+    show(known.tiny(), "#open=1&view=10,20,1&sel=n0")
+    x, y = b.run("(() => { const r = document.getElementById('picture').getBoundingClientRect(); return [r.left, r.top]; })()")
+    b.drag(x + 500, y + 300, 40, -30)
+    same((address()["view"], shown()), ("50,-10,1", "n0"), "a drag moves, and is no click")
+    b.wheel(x + 200, y + 100, -120)
+    left, top, scale = map(float, address()["view"].split(","))
+    check(scale > 1 and abs((200 - left) / scale - 150) < 1 and abs((100 - top) / scale - 110) < 1, f"the wheel zooms at the pointer: {left} {top} {scale}")
+    click_box("loss %6, f32[], forward")
+    same(shown(), "n6", "a click after a drag is one")
+    show(known.tiny(), "#tab=memory")
+    for _ in range(3):
+        b.wheel(*plane("memory", 3.5, 64, known.STEPS, known.ARENA), -300)
+    b.click_at(*plane("memory", 3.5, 64, known.STEPS, known.ARENA))
+    same(shown(), "v3", "the pointer's place stays where it is")
+    b.run("document.getElementById('memory').focus()")
+    b.key("0")
+    b.click_at(*plane("memory", 7.5, 520, known.STEPS, known.ARENA))
+    same(shown(), "v8", "0 shows all again")
+
+
 # ---- memory, streams, tables ----
 
 
@@ -329,6 +350,19 @@ def exposed_waits_are_marked():
     data["plans"][0]["graphs"][0]["time"] = {"kind": "steps", "total_us": 0}
     show(data, "#tab=streams")
     check("Exposed: compute waits for 1 collective, 1 step" in text("#waits h3"), f"the same in steps: {text('#waits h3')}")
+    nodes = data["plans"][0]["graphs"][0]["nodes"]
+    nodes["lane"] = [1 if i in (9, 11) else 0 for i in range(14)]  # two in flight at once: from 8 and from 10, both until 11
+    nodes["waits_for"] = [9 if i == 13 else 11 if i == 12 else -1 for i in range(14)]
+    show(data, "#tab=streams")
+    for number, above in ((9, 1.25), (11, 1.75)):
+        b.click_at(*plane_part(10.5, above))
+        same(shown(), f"n{number}", "collectives in flight at once lie one below the other")
+
+
+def plane_part(x, lane):
+    """The pixel of a step and a lane of the streams: 1.25 is the middle of the upper half of communication."""
+    at, height = plane("streams", x, 2, known.STEPS, 2), b.run("document.getElementById('streams').clientHeight - 16 - 26")
+    return at[0], at[1] + 8 + height / 2 + (lane - 1) * (height / 2 - 16)
 
 
 def pixel(canvas, x, width, y):
@@ -465,8 +499,9 @@ def differences_are_listed_and_drawn():
 
 
 def large_plans_draw_what_is_seen():
-    n = 130000
-    show(known.chain(n))
+    show(known.chain(1))
+    same(sorted(labels()), ["forward, 1 node", "relu %0, f32[1], forward"], "the smallest one")
+    show(known.chain(130000))
     elements = lambda: b.run("document.querySelectorAll('svg *').length")
     check(0 < elements() < 2000, f"{elements()} elements at first")
     for _ in range(30):
@@ -521,7 +556,7 @@ def nodes_keep_their_places(where):
 
 
 CASES = [scopes_open_and_equal_ones_are_drawn_once, a_layer_lies_beside_its_gradient, a_selected_node_says_all, a_path_leads_from_one_to_another,
-         the_slider_moves_over_passes, the_search_finds_and_opens, the_keyboard_is_enough, a_link_shows_the_same, the_memory_map_has_each_buffer,
+         the_slider_moves_over_passes, the_mouse_moves_what_is_seen, the_search_finds_and_opens, the_keyboard_is_enough, a_link_shows_the_same, the_memory_map_has_each_buffer,
          exposed_waits_are_marked, tables_sort_and_select, text_is_legible, it_works_at_400_percent, everything_has_a_name,
          what_is_seen_is_saved_as_svg, names_are_text, differences_are_listed_and_drawn, large_plans_draw_what_is_seen, models_of_the_zoo_open]
 

@@ -140,7 +140,7 @@ def pair():
 def chain(n):
     text = Texts()
     ones, zeros, less = {"runs": [1, n]}, {"runs": [0, n]}, {"runs": [-1, n]}
-    count = lambda first, m: {"delta": [first] + [1] * (m - 1)}
+    count = lambda first, m: {"delta": [first] + [1] * (m - 1)} if m else []
     graph = {
         "name": "chain", "mode": "eval", "phase": "whole", "arena": 8, "peak_step": 1, "deferred": -1, "loss": -1, "passes": ["memory"],
         "nodes": {"op": {"runs": [text("relu"), n]}, "scope": zeros, "phase": zeros, "first": zeros, "last": zeros, "attrs": zeros, "kernel": {"runs": [text("avx2"), n]},

@@ -116,6 +116,7 @@ function fillFrame(box, b) {
 
 function makeBox(b) {
     const box = svgElement("g", {role: "button", tabindex: -1, "data-box": b, "aria-label": labelOfBox(b)});
+    box.append(svgElement("title", {}, labelOfBox(b)));
     if (isScopeBox(b) && scopeOfBox(b)) box.setAttribute("aria-expanded", isFrame(b));
     if (isFrame(b)) fillFrame(box, b);
     else if (isScopeBox(b)) fillScope(box, b);

@@ -1,6 +1,6 @@
 /* streams.js - compute and communication on a time axis: microseconds, measured or estimated, or steps of the schedule.
  * A wait is exposed where compute has nothing to do until the collective ends. */
-const streams = {zoomsY: false, full: streamsPlane, draw: drawStreams, pick: pickStreams};
+const streams = {zoomsY: false, full: streamsPlane, draw: drawStreams, find: findInStreams, pick: pickStreams};
 const LANE_NAMES = ["compute", "communication"];
 
 function streamsPlane() {
@@ -124,16 +124,20 @@ function drawStreams(pen) {
     drawAxisX(streams, pen, v => g.time.kind === "steps" ? String(v) : timeText(v));
 }
 
-function pickStreams(x, y) {
-    const lane = y < 1 ? 1 : 0, part = (toY(streams, y) - laneTop(1)) / laneHeight() * sublanes().count;
+/* The node at a place. */
+function findInStreams(x, y) {
+    const lane = y < 1 ? 1 : 0, part = Math.floor((toY(streams, y) - laneTop(1)) / laneHeight() * sublanes().count);
     for (let i = 0; i < g.count; i++) {
+        if (!isOnAxis(i) || g.nodes.lane[i] !== lane || (lane === 1 && part !== sublanes().of.get(i))) continue;
         const [begin, end] = spanOfNode(i);
-        if (isOnAxis(i) && g.nodes.lane[i] === lane && begin <= x && x < end && (lane === 0 || Math.floor(part) === sublanes().of.get(i))) {
-            select("node", i);
-            return;
-        }
+        if (begin <= x && x < end) return {kind: "node", id: i};
     }
-    select(null);
+    return null;
+}
+
+function pickStreams(x, y, found) {
+    if (found) select("node", found.id);
+    else select(null);
 }
 
 /* ---- the collectives as a table ---- */
