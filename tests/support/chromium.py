@@ -116,6 +116,19 @@ class Chromium:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=count)
         self.settle()
 
+    def drag(self, x, y, dx, dy):
+        move = lambda kind, at, buttons: self.call("Input.dispatchMouseEvent", type=kind, x=x + at * dx, y=y + at * dy, button="left" if kind != "mouseMoved" else "none",
+                                                   buttons=buttons, clickCount=1)
+        move("mousePressed", 0, 1)
+        for part in (0.25, 0.5, 1):
+            move("mouseMoved", part, 1)
+        move("mouseReleased", 1, 1)
+        self.settle()
+
+    def wheel(self, x, y, dy):
+        self.call("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=dy)
+        self.settle()
+
     def place(self, selector):
         """The middle of an element, in the window's pixels."""
         found = self.run(f"(() => {{ const e = document.querySelector({json.dumps(selector)}); if (!e) return null;"

@@ -79,8 +79,8 @@ def tiny_graph(text, nodes, values=VALUES):
     for node in nodes:
         at.append(at[-1] + len(node[7]))
     rows = [-1] * (3 * s)
-    rows[0 * s + 1], rows[0 * s + 2], rows[0 * s + 3] = 1, 0, 1  # forward: net below the input, a above b
-    rows[1 * s + 1], rows[1 * s + 2], rows[1 * s + 3] = 0, 0, 1  # backward: what runs last has row 0
+    rows[0 * s + 1], rows[0 * s + 2], rows[0 * s + 3] = 1, 0, 0  # forward: net below the input; equal scopes share a row
+    rows[1 * s + 1], rows[1 * s + 2], rows[1 * s + 3] = 0, 0, 0  # backward: what runs last has row 0
     column = lambda k: [node[k] for node in nodes]
     return {
         "name": "train", "mode": "train", "phase": "whole", "arena": ARENA, "peak_step": PEAK_STEP, "deferred": -1, "loss": 6,
@@ -130,8 +130,9 @@ def pair():
     b[2] = ("gelu", *NODES[2][1:])
     plans = [tiny_plan(text, NODES, "a.bin"), tiny_plan(text, b, "b.bin")]
     changes = [{"kind": "changed", "what": "node", "path": "net/a/relu", "text": "relu -> gelu", "graphs": [0, 0], "nodes": [2, 2]},
-               {"kind": "added", "what": "node", "path": "sgd", "text": "", "graphs": [0, 0], "nodes": [-1, 13]},
+               {"kind": "added", "what": "node", "path": "sgd", "text": "", "graphs": [0, 0], "nodes": [-1, 13], "op": "sgd"},
                {"kind": "removed", "what": "node", "path": "identity", "text": "", "graphs": [0, 0], "nodes": [5, -1]},
+               {"kind": "changed", "what": "node", "path": "", "op": "loss", "text": "f32[] -> f32[1]", "follows": True, "graphs": [0, 0], "nodes": [6, 6]},
                {"kind": "changed", "what": "setting", "path": "batch", "text": "8 -> 16", "graphs": [-1, -1], "nodes": [-1, -1]}]
     return page_of(text, plans, {"changes": changes}, "a.bin and b.bin")
 
@@ -139,7 +140,7 @@ def pair():
 def chain(n):
     text = Texts()
     ones, zeros, less = {"runs": [1, n]}, {"runs": [0, n]}, {"runs": [-1, n]}
-    count = lambda first, m: {"delta": [first] + [1] * (m - 1)}
+    count = lambda first, m: {"delta": [first] + [1] * (m - 1)} if m else []
     graph = {
         "name": "chain", "mode": "eval", "phase": "whole", "arena": 8, "peak_step": 1, "deferred": -1, "loss": -1, "passes": ["memory"],
         "nodes": {"op": {"runs": [text("relu"), n]}, "scope": zeros, "phase": zeros, "first": zeros, "last": zeros, "attrs": zeros, "kernel": {"runs": [text("avx2"), n]},

@@ -5,8 +5,10 @@ const boxes = {
     holder: null,  // by scope: the scope whose box stands for its nodes, or -1: each has its own
     isDrawn: null, // by scope: whether it has boxes of its own, open or closed
     alive: null,   // by phase * scopes + scope: nodes of the shown pass below it
+    us: null,      // the same, their time
     from: [], to: [], // drawn edges, as boxes
     outward: null, inward: null, // edges by box
+    placing: null, // the edges that say where boxes are
 };
 
 function scopeBox(s, phase) {
@@ -53,9 +55,15 @@ function findHolders() {
 function countAlive() {
     const {count, order, parent} = g.scopes;
     boxes.alive = new Float64Array(PHASES * count);
-    for (let i = 0; i < g.count; i++) if (exists(i)) boxes.alive[g.nodes.phase[i] * count + g.nodes.scope[i]]++;
+    boxes.us = new Float64Array(PHASES * count);
+    for (let i = 0; i < g.count; i++) {
+        if (!exists(i)) continue;
+        boxes.alive[g.nodes.phase[i] * count + g.nodes.scope[i]]++;
+        boxes.us[g.nodes.phase[i] * count + g.nodes.scope[i]] += Math.max(0, g.nodes.us[i]);
+    }
     for (let at = order.length - 1; at > 0; at--)
-        for (let p = 0; p < PHASES; p++) boxes.alive[p * count + parent[order[at]]] += boxes.alive[p * count + order[at]];
+        for (const sums of [boxes.alive, boxes.us])
+            for (let p = 0; p < PHASES; p++) sums[p * count + parent[order[at]]] += sums[p * count + order[at]];
 }
 
 function boxOfNode(i) {
@@ -68,24 +76,35 @@ function isFrameOf(b, node) {
     return isScopeBox(b) && isOpen(scopeOfBox(b)) && isWithin(g, g.nodes.scope[node], scopeOfBox(b));
 }
 
-function findEdges() {
-    const seen = new Set(), all = g.count + PHASES * g.scopes.count;
-    boxes.from = [];
-    boxes.to = [];
+/* Edges between boxes, {from, to, weight}: those of the shown pass, or of all passes, whose boxes keep their places. What
+ * runs has most weight there. */
+const PASSED = 0.001;
+
+function edgesOf(isOfPass) {
+    const seen = new Set(), all = g.count + PHASES * g.scopes.count, edges = {from: [], to: [], weight: []};
     for (let e = 0; e < g.reads.node.length; e++) {
         const i = g.reads.node[e], j = g.values.node[g.reads.value[e]];
-        if (!isRead(g, e) || !exists(i) || !exists(j)) continue;
+        if (isOfPass && !(isRead(g, e) && exists(i) && exists(j))) continue;
         const from = boxOfNode(j), to = boxOfNode(i), key = from * all + to;
         if (from === to || isFrameOf(from, i) || isFrameOf(to, j)) continue;
         if (isScopeBox(from) || isScopeBox(to)) { // others are few for each pair
             if (seen.has(key)) continue;
             seen.add(key);
         }
-        boxes.from.push(from);
-        boxes.to.push(to);
+        edges.from.push(from);
+        edges.to.push(to);
+        edges.weight.push(isOfPass || g.reads.last[e] === g.last ? 1 : PASSED);
     }
+    return edges;
+}
+
+function findEdges() {
+    const all = g.count + PHASES * g.scopes.count, edges = edgesOf(true);
+    boxes.from = edges.from;
+    boxes.to = edges.to;
     boxes.outward = grouped(boxes.from, all, boxes.from.length);
     boxes.inward = grouped(boxes.to, all, boxes.to.length);
+    boxes.placing = state.keepPlaces && g.last > 0 ? edgesOf(false) : edges;
 }
 
 function findBoxes() {

@@ -28,7 +28,8 @@ function changedScopes() {
     if (g.changedScopes) return g.changedScopes;
     g.changedScopes = new Set();
     for (const i of changesOfGraph().keys())
-        for (let s = g.nodes.scope[i]; s > 0; s = g.scopes.parent[s]) g.changedScopes.add(scopeBox(s, g.nodes.phase[i]));
+        for (let s = g.nodes.scope[i]; s > 0; s = g.scopes.parent[s])
+            for (const shown of [s, g.scopes.same[s]]) g.changedScopes.add(scopeBox(shown, g.nodes.phase[i]));
     return g.changedScopes;
 }
 
@@ -56,21 +57,46 @@ function showChange(at) {
     select("node", c.nodes[plan]);
 }
 
-function drawChanges() {
-    const all = data.difference ? data.difference.changes : [], body = element("tbody");
-    all.forEach((c, at) => {
-        const name = c.path || c.what, isNode = c.nodes && c.nodes[planOfChange(c)] >= 0;
-        body.append(element("tr", {}, element("td", {class: c.kind}, CHANGE_MARKS[c.kind] + " " + CHANGE_WORDS[c.kind]), element("td", {}, c.what),
-            element("td", {}, isNode ? element("button", {type: "button", class: "link", "data-change": at}, name) : name), element("td", {}, c.text || "")));
+/* ---- the list ---- */
+
+const CHANGE_COLUMNS = [["where"], ["change"], ["what"], ["op"], ["graph"], ["how"]];
+const listed = {sorted: {by: -1, isUp: true, page: 0}, follows: false}; // by -1: in the order of the data
+
+function graphNameOf(c) {
+    const plan = c.graphs[1] >= 0 ? 1 : 0;
+    return c.graphs[plan] < 0 ? "" : data.plans[plan].graphs[c.graphs[plan]].name;
+}
+
+function changeRows() {
+    const rows = [], chosen = state.selection && state.selection.kind === "node" ? changesOfGraph().get(state.selection.id) : -1;
+    data.difference.changes.forEach((c, at) => {
+        if (c.follows && !listed.follows) return;
+        rows.push({key: "c" + at, isLit: at === chosen, cells: [c.path, CHANGE_MARKS[c.kind] + " " + CHANGE_WORDS[c.kind], c.what, c.op || "", graphNameOf(c), c.text || ""]});
     });
-    byId("changes").replaceChildren(
-        element("h3", {}, all.length ? countText(all.length, "change") + " from A, " + data.plans[0].name + ", to B, " + data.plans[1].name : "A and B are equal."),
-        element("table", {"aria-label": "Changes"}, headOf([["kind"], ["what"], ["where"], ["how"]]), body));
+    return rows;
+}
+
+function drawChanges() {
+    const all = data.difference.changes, follow = all.filter(c => c.follows).length;
+    const title = all.length ? countText(all.length - follow, "change") + " from A, " + data.plans[0].name + ", to B, " + data.plans[1].name : "A and B are equal.";
+    const made = [element("h3", {}, title)];
+    if (follow) {
+        const box = element("input", {type: "checkbox", id: "follows"});
+        box.checked = listed.follows;
+        made.push(element("label", {class: "quiet"}, box, " and " + follow.toLocaleString("en") + " that only follow from these"));
+    }
+    if (all.length) made.push(...pagedTable(CHANGE_COLUMNS, changeRows(), listed.sorted, "Changes"));
+    byId("changes").replaceChildren(...made);
 }
 
 function listenChanges() {
     byId("changes").addEventListener("click", e => {
-        const from = e.target.closest("[data-change]");
-        if (from) showChange(Number(from.getAttribute("data-change")));
+        const row = e.target.closest("[data-select]");
+        if (row) showChange(Number(row.getAttribute("data-select").slice(1)));
+        else turnTable(e, CHANGE_COLUMNS, listed.sorted);
+    });
+    byId("changes").addEventListener("change", e => {
+        listed.follows = e.target.checked;
+        change("lit");
     });
 }

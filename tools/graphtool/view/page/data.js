@@ -43,7 +43,7 @@ function listOf(groups, key) {
     return groups.list.subarray(groups.at[key], groups.at[key + 1]);
 }
 
-/* Scopes with their parents first, how deep each lies, and the most deep chain of parents of each is `depth` long. */
+/* Scopes with their parents first, how deep each lies, how many are equal to it. */
 function orderScopes(scopes) {
     const n = scopes.parent.length, below = grouped(scopes.parent, n, n);
     scopes.count = n;
@@ -56,7 +56,8 @@ function orderScopes(scopes) {
             scopes.order.push(child);
         }
     scopes.copies = new Float64Array(n);
-    for (let s = 0; s < n; s++) scopes.copies[scopes.same[s]]++;
+    scopes.ordinal = new Float64Array(n); // among equal ones
+    for (let s = 0; s < n; s++) scopes.ordinal[s] = scopes.copies[scopes.same[s]]++;
 }
 
 /* Operands as one list, those of earlier passes after the others: who reads what, at which place, in which passes. */

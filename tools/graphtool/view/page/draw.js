@@ -45,6 +45,12 @@ function nodesText(b) {
     return countText(boxes.alive[b - g.count], "node");
 }
 
+/* Of a scope's nodes, or of a node; "" without times. */
+function timeOfBox(b) {
+    const us = isScopeBox(b) ? boxes.us[b - g.count] : g.nodes.us[b];
+    return g.time.kind === "steps" || us <= 0 ? "" : timeText(us);
+}
+
 /* For screen readers, and the tests. */
 function labelOfBox(b) {
     const phase = PHASE_NAMES[phaseOfBox(b)];
@@ -83,10 +89,12 @@ function fillNode(box, b) {
     box.append(svgElement("rect", {width: layout.w[b], height: layout.h[b], rx: isSmall ? 9 : 4}));
     if (isSmall) {
         box.append(svgElement("text", {x: 8, y: 14, class: "small"}, cut(op + " " + type.replace(/^[^[]*/, ""), 25)));
-    } else {
-        box.append(svgElement("text", {x: 8, y: 15, class: "name"}, cut(op, 20)));
-        box.append(svgElement("text", {x: 8, y: 29, class: "small"}, cut(type, 25)));
+        return;
     }
+    const time = timeOfBox(b);
+    box.append(svgElement("text", {x: 8, y: 15, class: "name"}, cut(op, time ? 12 : 20)));
+    box.append(svgElement("text", {x: 8, y: 29, class: "small"}, cut(type, 25)));
+    if (time) box.append(svgElement("text", {x: layout.w[b] - 6, y: 15, class: "small", "text-anchor": "end"}, time));
 }
 
 function fillScope(box, b) {
@@ -95,7 +103,7 @@ function fillScope(box, b) {
         for (const by of [8, 4]) box.append(svgElement("rect", {x: by, y: by, width: w, height: h, rx: 4}));
     box.append(svgElement("rect", {width: w, height: h, rx: 4}));
     box.append(svgElement("text", {x: 8, y: 18, class: "name"}, cut(titleOfScope(s), 20)));
-    box.append(svgElement("text", {x: 8, y: 35, class: "small"}, nodesText(b)));
+    box.append(svgElement("text", {x: 8, y: 35, class: "small"}, nodesText(b) + (timeOfBox(b) ? ", " + timeOfBox(b) : "")));
     addToggle(box, b, "+");
 }
 
@@ -108,6 +116,7 @@ function fillFrame(box, b) {
 
 function makeBox(b) {
     const box = svgElement("g", {role: "button", tabindex: -1, "data-box": b, "aria-label": labelOfBox(b)});
+    box.append(svgElement("title", {}, labelOfBox(b)));
     if (isScopeBox(b) && scopeOfBox(b)) box.setAttribute("aria-expanded", isFrame(b));
     if (isFrame(b)) fillFrame(box, b);
     else if (isScopeBox(b)) fillScope(box, b);

@@ -6,7 +6,7 @@
 const NODE_WIDTH = 150, NODE_HEIGHT = 36, VIEW_HEIGHT = 20, SCOPE_WIDTH = 170, SCOPE_HEIGHT = 46;
 const GAP_X = 18, GAP_Y = 24, FRAME_TOP = 24, FRAME_PAD = 14, PHASE_GAP = 110;
 const LONGEST_LINE = 24; // boxes of a row that lie side by side; more continue in a next line
-const layout = {x: null, y: null, w: null, h: null, drawn: [], width: 0, height: 0};
+const layout = {x: null, y: null, w: null, h: null, drawn: [], inside: null, chained: null, width: 0, height: 0};
 
 /* A node that only names memory: a view of another value, or a parameter. */
 function isView(i) {
@@ -20,6 +20,12 @@ function isVariable(i) {
     return g.nodes.parameter[i] >= 0 && g.operands.at[i] === g.operands.at[i + 1];
 }
 
+/* C gives equal scopes one row. Where they are drawn one by one and read each other, each gets a row of its own. */
+function rowOfScope(s, phase) {
+    const {same, ordinal, copies} = g.scopes, row = g.layout.scope_row[phase * g.scopes.count + s];
+    return layout.chained.has(scopeBox(same[s], phase)) ? row + ordinal[s] / copies[same[s]] : row;
+}
+
 /* The children of a scope in one phase, by row and column. */
 function childrenOf(s, phase) {
     const list = [], rows = g.layout, offset = phase * g.scopes.count;
@@ -27,16 +33,16 @@ function childrenOf(s, phase) {
         if (state.keepPlaces || exists(i)) list.push([rows.row[i], rows.column[i], i]);
     for (const c of listOf(g.scopes.below, s))
         if (boxes.isDrawn[c] && rows.scope_row[offset + c] >= 0 && (state.keepPlaces || boxes.alive[offset + c]))
-            list.push([rows.scope_row[offset + c], rows.scope_column[offset + c], scopeBox(c, phase)]);
+            list.push([rowOfScope(c, phase), rows.scope_column[offset + c], scopeBox(c, phase)]);
     return list.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
 }
 
 /* Edges between siblings: both ends of a drawn edge are lifted to boxes in one frame. By box: its neighbours in rows above
- * it, which are what it reads; in backward, what reads it. {upper: a box by edge, groups: edges by lower box} */
+ * it, which are what it reads; in backward, what reads it. {upper: a box by edge, weight, groups: edges by lower box} */
 function liftEdges() {
-    const upper = [], lower = [], depth = g.scopes.depth;
-    for (let e = 0; e < boxes.from.length; e++) {
-        let a = boxes.from[e], b = boxes.to[e];
+    const upper = [], lower = [], weights = [], depth = g.scopes.depth, {from, to, weight} = boxes.placing;
+    for (let e = 0; e < from.length; e++) {
+        let a = from[e], b = to[e];
         const phase = phaseOfBox(a);
         if (phase !== phaseOfBox(b)) continue;
         let up = parentOfBox(a), over = parentOfBox(b);
@@ -50,10 +56,13 @@ function liftEdges() {
             }
         }
         if (a === b) continue;
+        if (isScopeBox(a) && isScopeBox(b) && g.scopes.same[scopeOfBox(a)] === g.scopes.same[scopeOfBox(b)])
+            layout.chained.add(scopeBox(g.scopes.same[scopeOfBox(a)], phase));
         upper.push(phase === BACKWARD ? b : a);
         lower.push(phase === BACKWARD ? a : b);
+        weights.push(weight[e]);
     }
-    return {upper, groups: grouped(lower, layout.x.length, lower.length)};
+    return {upper, weight: weights, groups: grouped(lower, layout.x.length, lower.length)};
 }
 
 function sizeOf(b, above) {
@@ -88,15 +97,14 @@ function placeLine(line, above) {
         for (const e of listOf(above.groups, b)) {
             const x = layout.x[above.upper[e]];
             if (Number.isNaN(x)) continue;
-            sum += x;
-            n++;
+            sum += above.weight[e] * x;
+            n += above.weight[e];
         }
         const want = n ? sum / n : last === -Infinity ? 0 : last + layout.w[b] / 2;
         const x = Math.max(want, last + layout.w[b] / 2);
-        if (n) {
-            off += want - x;
-            known++;
-        }
+        const share = Math.min(n, 1);
+        off += share * (want - x);
+        known += share;
         layout.x[b] = x;
         last = x + layout.w[b] / 2 + GAP_X;
     }
@@ -136,13 +144,13 @@ function sizeFrame(frame, above) {
 
 /* From places within frames to places in the picture; what is drawn, parents first. */
 function placeAll(frame) {
-    layout.drawn.push(frame);
+    if (boxes.alive[frame - g.count]) layout.drawn.push(frame);
     for (const c of layout.inside.get(frame)) {
         const b = c[2];
         layout.x[b] += layout.x[frame];
         layout.y[b] += layout.y[frame];
         if (isScopeBox(b) && isOpen(scopeOfBox(b))) placeAll(b);
-        else if (isScopeBox(b) || exists(b)) layout.drawn.push(b);
+        else if (isScopeBox(b) ? boxes.alive[b - g.count] : exists(b)) layout.drawn.push(b);
     }
 }
 
@@ -150,10 +158,11 @@ function placeAll(frame) {
 function findLayout() {
     const all = g.count + PHASES * g.scopes.count;
     for (const part of ["x", "y", "w", "h"]) layout[part] = new Float64Array(all);
+    layout.chained = new Set();
     const above = liftEdges();
     layout.inside = new Map();
     layout.drawn = [];
-    const shown = [FORWARD, BACKWARD, UPDATE].filter(p => boxes.alive[p * g.scopes.count] > 0);
+    const shown = [FORWARD, BACKWARD, UPDATE].filter(p => childrenOf(0, p).length > 0);
     let x = 0, level = 0;
     layout.height = 0;
     for (const p of shown) {

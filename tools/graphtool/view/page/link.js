@@ -10,8 +10,8 @@ function addressText() {
     const parts = {graph: encodeURIComponent(g.name), pass: state.pass, tab: state.tab, table: state.table, open: listText(state.open),
                    loose: listText(state.loose), sel: textOfSelection(state.selection), step: state.step,
                    view: camera.k === 0 ? "" : [camera.x.toFixed(0), camera.y.toFixed(0), Number(camera.k.toPrecision(4))].join(",")};
-    if (state.plan) parts.plan = state.plan;
-    if (state.keepPlaces) parts.places = 1;
+    if (data.plans.length > 1) parts.plan = state.plan;
+    if (!state.keepPlaces) parts.places = 0;
     return "#" + Object.keys(parts).filter(key => parts[key] !== "").map(key => key + "=" + parts[key]).join("&");
 }
 
@@ -43,7 +43,7 @@ function nameOf(text) {
 
 function readAddress() {
     const parts = Object.fromEntries(location.hash.slice(1).split("&").map(part => part.split("=")));
-    const plan = within(parts.plan, data.plans.length - 1, 0);
+    const plan = within(parts.plan, data.plans.length - 1, data.plans.length - 1);
     const number = data.plans[plan].graphs.findIndex(graph => graph.name === nameOf(parts.graph || ""));
     showGraph(plan, number >= 0 ? number : firstGraph(plan));
     state.pass = within(parts.pass, g.last, g.last);
@@ -52,7 +52,7 @@ function readAddress() {
     if (TABLES[parts.table]) state.table = parts.table;
     if (parts.open !== undefined || parts.view !== undefined) state.open = new Set(numbersOf(parts.open, g.scopes.count));
     state.loose = new Set(numbersOf(parts.loose, g.scopes.count));
-    state.keepPlaces = parts.places === "1";
+    state.keepPlaces = parts.places !== "0";
     state.selection = parts.sel ? selectionOf(parts.sel) : null;
     const view = (parts.view || "").split(",").map(Number);
     address.view = view.length === 3 && view.every(Number.isFinite) && view[2] >= SMALLEST && view[2] <= LARGEST ? view : null;

@@ -1,6 +1,6 @@
 /* memory.js - the memory map: each buffer of the arena is a rectangle, from the step that makes it to the last that needs
  * it, at its addresses. Below: what is alive at a step. */
-const memory = {zoomsY: true, full: memoryPlane, draw: drawMemory, pick: pickMemory};
+const memory = {zoomsY: true, full: memoryPlane, draw: drawMemory, find: findMemory, pick: pickMemory};
 const PHASE_COLOURS = ["forward", "backward", "update"];
 
 /* x: steps; y: bytes. */
@@ -62,15 +62,23 @@ function drawMemory(pen) {
     if (state.step !== g.peak_step) drawLineAt(pen, state.step, "focus", "step " + state.step);
 }
 
-/* The buffer or the workspace under the pointer, and its step. */
-function pickMemory(x, y) {
-    const step = Math.max(0, Math.min(g.steps - 1, Math.floor(x))), {offset, bytes} = g.values, scratch = g.workspaces;
-    const v = aliveAt(g, step).find(b => offset[b] <= y && y < offset[b] + bytes[b]);
+function stepAt(x) {
+    return Math.max(0, Math.min(g.steps - 1, Math.floor(x)));
+}
+
+/* The buffer or the workspace at a place. */
+function findMemory(x, y) {
+    const step = stepAt(x), {offset, bytes, from, until} = g.values, scratch = g.workspaces;
+    for (let v = 0; v < offset.length; v++)
+        if (from[v] <= step && step <= until[v] && offset[v] <= y && y < offset[v] + bytes[v] && isBuffer(g, v)) return {kind: "value", id: v};
     const w = scratch.node.findIndex((i, at) => g.nodes.step[i] === step && scratch.offset[at] <= y && y < scratch.offset[at] + scratch.bytes[at]);
-    if (v !== undefined) select("value", v);
-    else if (w >= 0) select("node", scratch.node[w]);
+    return w < 0 ? null : {kind: "node", id: scratch.node[w]};
+}
+
+function pickMemory(x, y, found) {
+    if (found) select(found.kind, found.id);
     else select(null);
-    state.step = step;
+    state.step = stepAt(x);
 }
 
 /* ---- what is alive at the step ---- */

@@ -47,6 +47,8 @@ function fillHead() {
     const kinds = [["forward", "forward"], ["backward", "backward"], ["update", "update"], ["collective", "collective"], ["memory", "view of memory"]];
     for (const [colour, name] of kinds)
         byId("legend").append(element("span", {}, element("i", {style: "background:var(--" + colour + ");border-color:var(--" + colour + "-line)"}), name));
+    if (data.difference)
+        for (const kind of Object.keys(CHANGE_MARKS)) byId("legend").append(element("span", {class: kind}, CHANGE_MARKS[kind] + " " + CHANGE_WORDS[kind]));
 }
 
 function listenHead() {

@@ -12,7 +12,7 @@ const state = {
     start: -1,         // the node from which a path begins
     path: [],          // nodes of the path that is shown
     step: 0,           // of the schedule, in the memory map
-    keepPlaces: false, // rooms of nodes that other passes have stay empty
+    keepPlaces: true, // rooms of nodes that other passes have stay empty
 };
 let g = null;        // the graph that is shown
 const views = [];    // {tab, draw}: those of the open tab are drawn; tab "" is always open

@@ -1,6 +1,6 @@
 /* streams.js - compute and communication on a time axis: microseconds, measured or estimated, or steps of the schedule.
  * A wait is exposed where compute has nothing to do until the collective ends. */
-const streams = {zoomsY: false, full: streamsPlane, draw: drawStreams, pick: pickStreams};
+const streams = {zoomsY: false, full: streamsPlane, draw: drawStreams, find: findInStreams, pick: pickStreams};
 const LANE_NAMES = ["compute", "communication"];
 
 function streamsPlane() {
@@ -73,17 +73,36 @@ function waitsInTime() {
     return waits;
 }
 
+/* Collectives that are in flight at once lie one below the other. {of: by collective, count} */
+function sublanes() {
+    if (g.sublanes) return g.sublanes;
+    const ends = [], of = new Map(), all = [];
+    for (let i = 0; i < g.count; i++) if (isOnAxis(i) && g.nodes.lane[i] === 1) all.push(i);
+    all.sort((a, b) => spanOfNode(a)[0] - spanOfNode(b)[0]);
+    for (const i of all) {
+        const [begin, end] = spanOfNode(i), free = ends.findIndex(last => last <= begin), at = free < 0 ? ends.length : free;
+        ends[at] = end;
+        of.set(i, at);
+    }
+    return g.sublanes = {of, count: Math.max(1, ends.length)};
+}
+
 function laneTop(lane) {
     return TOP + 8 + lane * (streams.height - TOP - BOTTOM) / 2;
 }
 
+function laneHeight() {
+    return (streams.height - TOP - BOTTOM) / 2 - 16;
+}
+
 function drawStreamNode(pen, i) {
-    const [begin, end] = spanOfNode(i), lane = g.nodes.lane[i], x = toX(streams, begin);
-    const w = Math.max(1, toX(streams, end) - x), h = (streams.height - TOP - BOTTOM) / 2 - 16, isLit = lit.nodes[i];
+    const [begin, end] = spanOfNode(i), lane = g.nodes.lane[i], x = toX(streams, begin), isLit = lit.nodes[i];
+    const w = Math.max(1, toX(streams, end) - x), h = lane === 1 ? laneHeight() / sublanes().count : laneHeight();
+    const y = laneTop(lane) + (lane === 1 ? sublanes().of.get(i) * h : 0);
     if (x > streams.width || x + w < LEFT) return;
     const colour = lane === 1 ? "collective" : PHASE_COLOURS[g.nodes.phase[i]];
-    pen.rect(x, laneTop(lane), w, h, w > 3 ? colour : colour + "-line", isLit ? "lit" : w > 3 ? colour + "-line" : "", isLit ? 3 : 1);
-    if (w > 50) pen.text(Math.max(x, LEFT) + 4, laneTop(lane) + h / 2 + 4, cut(texts[g.nodes.op[i]], Math.floor(w / 7)));
+    pen.rect(x, y, w, h, w > 3 || lane === 0 ? colour : colour + "-line", isLit ? "lit" : w > 3 ? colour + "-line" : "", isLit ? 3 : 1);
+    if (w > 50 && h > 11) pen.text(Math.max(x, LEFT) + 4, y + h / 2 + 4, cut(texts[g.nodes.op[i]], Math.floor(w / 7)));
 }
 
 function drawStreams(pen) {
@@ -105,37 +124,52 @@ function drawStreams(pen) {
     drawAxisX(streams, pen, v => g.time.kind === "steps" ? String(v) : timeText(v));
 }
 
-function pickStreams(x, y) {
-    const lane = y < 1 ? 1 : 0;
+/* The node at a place. */
+function findInStreams(x, y) {
+    const lane = y < 1 ? 1 : 0, part = Math.floor((toY(streams, y) - laneTop(1)) / laneHeight() * sublanes().count);
     for (let i = 0; i < g.count; i++) {
+        if (!isOnAxis(i) || g.nodes.lane[i] !== lane || (lane === 1 && part !== sublanes().of.get(i))) continue;
         const [begin, end] = spanOfNode(i);
-        if (isOnAxis(i) && g.nodes.lane[i] === lane && begin <= x && x < end) {
-            select("node", i);
-            return;
-        }
+        if (begin <= x && x < end) return {kind: "node", id: i};
     }
-    select(null);
+    return null;
 }
 
-/* ---- the exposed waits as a table ---- */
+function pickStreams(x, y, found) {
+    if (found) select("node", found.id);
+    else select(null);
+}
+
+/* ---- the collectives as a table ---- */
+
+const WAIT_COLUMNS = [["collective"], ["bucket"], ["awaited by"], ["from"], ["for"], ["exposed"]];
+
+function waiterOf(collective) {
+    return g.nodes.waits_for.findIndex((c, i) => c === collective && g.nodes.step[i] === awaitedAt().get(collective));
+}
+
+function collectiveRows() {
+    const exposed = new Map(exposedWaits().map(wait => [wait.for, wait.end - wait.begin])), rows = [];
+    for (const i of sublanes().of.keys()) {
+        const [begin, end] = spanOfNode(i), waiter = waiterOf(i), bucket = g.nodes.bucket[i];
+        rows.push({key: "n" + i, isLit: lit.nodes[i],
+                   cells: [nodeName(g, i), bucket < 0 ? "" : texts[planOf(state.plan).buckets.name[bucket]], waiter < 0 ? "" : nodeName(g, waiter),
+                           g.time.kind === "steps" ? "step " + begin : timeText(begin), unitText(end - begin), exposed.has(i) ? unitText(exposed.get(i)) : ""]});
+    }
+    return rows;
+}
 
 function drawWaits() {
-    const waits = exposedWaits(), total = waits.reduce((sum, wait) => sum + wait.end - wait.begin, 0);
-    const isSteps = g.time.kind === "steps";
-    const rows = waits.map(wait => ({
-        key: "n" + wait.for, isLit: lit.nodes[wait.for],
-        cells: [nodeName(g, wait.for), nodeName(g, wait.node), unitText(wait.begin), unitText(wait.end - wait.begin)],
-    }));
-    let collectives = 0;
-    for (let i = 0; i < g.count; i++) collectives += isOnAxis(i) && g.nodes.lane[i] === 1;
-    byId("streams-text").textContent = (isSteps ? "In steps of the schedule" : "Times are " + g.time.kind + ", " + timeText(g.time.total_us) + " in all") +
+    const waits = exposedWaits(), total = waits.reduce((sum, wait) => sum + wait.end - wait.begin, 0), collectives = sublanes().of.size;
+    byId("streams-text").textContent = (g.time.kind === "steps" ? "In steps of the schedule" : "Times are " + g.time.kind + ", " + timeText(g.time.total_us) + " in all") +
         "; " + countText(collectives, "collective");
-    if (!rows.length) {
-        byId("waits").replaceChildren(element("p", {class: "quiet"}, collectives ? "No wait is exposed." : "One rank: there are no collectives."));
+    if (!collectives) {
+        byId("waits").replaceChildren(element("p", {class: "quiet"}, "There are no collectives."));
         return;
     }
-    byId("waits").replaceChildren(element("h3", {}, "Exposed: compute waits for " + countText(rows.length, "collective") + ", " + unitText(total)),
-        plainTable([["collective"], ["awaited by"], ["from"], ["for"]], rows));
+    const title = waits.length ? "Exposed: compute waits for " + countText(waits.length, "collective") + ", " + unitText(total) : "No wait is exposed";
+    byId("waits").replaceChildren(element("h3", {}, title), plainTable(WAIT_COLUMNS, collectiveRows().slice(0, MOST_ALIVE)));
+    if (collectives > MOST_ALIVE) byId("waits").append(element("p", {class: "quiet"}, "and " + (collectives - MOST_ALIVE) + " more"));
 }
 
 function drawStreamsView() {

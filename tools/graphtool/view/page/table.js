@@ -39,17 +39,23 @@ function plainTable(tableColumns, rows) {
     return element("table", {}, headOf(tableColumns), element("tbody", {}, ...rows.map(row => rowOf(tableColumns, row))));
 }
 
+/* "blocks/2" before "blocks/10". */
+const NATURAL = new Intl.Collator("en", {numeric: true});
+
 /* By a column: numbers descend at first, text ascends. */
 function sortRows(rows, sorted) {
     const sign = sorted.isUp ? 1 : -1, by = sorted.by;
-    return rows.sort((a, b) => sign * (a.cells[by] < b.cells[by] ? -1 : a.cells[by] > b.cells[by] ? 1 : 0));
+    if (by < 0) return rows;
+    if (rows.length && typeof rows[0].cells[by] === "string") return rows.sort((a, b) => sign * NATURAL.compare(a.cells[by], b.cells[by]));
+    return rows.sort((a, b) => sign * (a.cells[by] - b.cells[by]));
 }
 
 /* A sorted table, a page of it at a time: that with the first lit row, if the selection is new. `sorted` keeps the state. */
 function pagedTable(tableColumns, rows, sorted, name) {
     sortRows(rows, sorted);
     const chosen = textOfSelection(state.selection), at = rows.findIndex(row => row.isLit);
-    if (sorted.followed !== chosen && at >= 0) sorted.page = Math.floor(at / PAGE_ROWS);
+    sorted.isNew = sorted.followed !== chosen && at >= 0;
+    if (sorted.isNew) sorted.page = Math.floor(at / PAGE_ROWS);
     sorted.followed = chosen;
     const pages = Math.max(1, Math.ceil(rows.length / PAGE_ROWS));
     sorted.page = Math.min(sorted.page, pages - 1);
@@ -60,4 +66,20 @@ function pagedTable(tableColumns, rows, sorted, name) {
         bar.append(" ", element("button", {type: "button", "data-page": -1}, "Before"), " page " + (sorted.page + 1) + " of " + pages + " ",
                    element("button", {type: "button", "data-page": 1}, "Next"));
     return [bar, table];
+}
+
+/* A click on a head sorts by its column, numbers descending at first; one on "Before" or "Next" turns the page. */
+function turnTable(e, tableColumns, sorted) {
+    const head = e.target.closest("[data-sort]"), page = e.target.closest("[data-page]"), table = e.currentTarget;
+    if (page) sorted.page = Math.max(0, sorted.page + Number(page.getAttribute("data-page")));
+    if (head) {
+        const by = Number(head.getAttribute("data-sort"));
+        sorted.isUp = sorted.by === by ? !sorted.isUp : !tableColumns[by][1];
+        sorted.by = by;
+        sorted.page = 0;
+    }
+    if (!head && !page) return;
+    change("lit");
+    const again = head ? "[data-sort='" + sorted.by + "']" : "[data-page='" + page.getAttribute("data-page") + "']";
+    requestAnimationFrame(() => requestAnimationFrame(() => table.querySelector(again).focus())); // the button is a new one
 }

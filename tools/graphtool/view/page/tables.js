@@ -72,7 +72,7 @@ function bucketRows() {
     for (let b = 0; b < buckets.name.length; b++) {
         const paths = [...listOf(members, b)].map(p => texts[parameters.path[p]]);
         rows.push({key: "b" + b, isLit: kind === "bucket" ? b === id : marked.has(b),
-                   cells: [texts[buckets.name[b]], buckets.bytes[b], subgraphs[buckets.subgraph[b]] || "", paths.length, cut(paths.join(", "), 400)]});
+                   cells: [texts[buckets.name[b]], buckets.bytes[b], subgraphs[buckets.subgraph[b]] || "", paths.length, cut(paths.join(", "), 150)]});
     }
     return rows;
 }
@@ -92,6 +92,8 @@ function drawTables() {
     const table = TABLES[state.table];
     byId("table").value = state.table;
     byId("rows").replaceChildren(...pagedTable(table.columns(), table.rows(), table.sorted, table.name));
+    const row = byId("rows").querySelector("tr.lit");
+    if (row && table.sorted.isNew) row.scrollIntoView({block: "nearest"});
 }
 
 function listenTables() {
@@ -100,19 +102,5 @@ function listenTables() {
         state.table = e.target.value;
         change("lit");
     });
-    byId("rows").addEventListener("click", e => {
-        const sorted = TABLES[state.table].sorted, head = e.target.closest("[data-sort]"), page = e.target.closest("[data-page]");
-        if (page) sorted.page = Math.max(0, sorted.page + Number(page.getAttribute("data-page")));
-        if (head) sortBy(sorted, Number(head.getAttribute("data-sort")));
-        if (head || page) change("lit");
-    });
-}
-
-function sortBy(sorted, by) {
-    const isNumber = !!TABLES[state.table].columns()[by][1];
-    sorted.isUp = sorted.by === by ? !sorted.isUp : !isNumber;
-    sorted.by = by;
-    sorted.page = 0;
-    change("lit");
-    requestAnimationFrame(() => requestAnimationFrame(() => byId("rows").querySelector("[data-sort='" + by + "']").focus()));
+    byId("rows").addEventListener("click", e => turnTable(e, TABLES[state.table].columns(), TABLES[state.table].sorted));
 }

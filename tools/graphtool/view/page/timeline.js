@@ -1,6 +1,6 @@
 /* timeline.js - what memory map and streams share: a canvas that shows a part of a plane, moved by wheel, drag and keys.
- * A chart: {canvas, box: where the plane lies in the canvas, full(): all of the plane, span: the part that is shown,
- * draw(pen), pick(x, y): what is there, in the plane's units}. */
+ * A chart: {canvas, zoomsY, full(): all of the plane, span: the part that is shown, draw(pen),
+ * find(x, y): the selection that lies there, in the plane's units, or null, pick(x, y, found): what a click there does}. */
 const LEFT = 74, RIGHT = 34, TOP = 16, BOTTOM = 26; // pixels around the plane
 
 function showAll(chart) {
@@ -99,6 +99,13 @@ function keyOnChart(chart, e) {
     e.stopPropagation();
 }
 
+/* What lies under the pointer. */
+function shortText({kind, id}) {
+    const i = kind === "value" ? g.values.node[id] : id;
+    const bytes = kind === "value" ? ", " + texts[g.values.type[id]] + ", " + bytesText(g.values.bytes[id]) : "";
+    return nodeName(g, i) + bytes + ", " + scopeName(g, g.nodes.scope[i]);
+}
+
 function listenChart(chart) {
     const canvas = chart.canvas;
     let from = null, moved = false;
@@ -118,7 +125,12 @@ function listenChart(chart) {
     });
     canvas.addEventListener("pointerup", () => from = null);
     canvas.addEventListener("click", e => {
-        if (!moved) chart.pick(fromX(chart, e.offsetX), fromY(chart, e.offsetY));
+        const x = fromX(chart, e.offsetX), y = fromY(chart, e.offsetY);
+        if (!moved) chart.pick(x, y, chart.find(x, y));
+    });
+    canvas.addEventListener("mousemove", e => {
+        const found = e.buttons ? null : chart.find(fromX(chart, e.offsetX), fromY(chart, e.offsetY));
+        canvas.title = found ? shortText(found) : "";
     });
     canvas.addEventListener("keydown", e => keyOnChart(chart, e));
     new ResizeObserver(() => change("chart")).observe(canvas);
