@@ -416,7 +416,7 @@ static void number_names(net *net) {
     for (int i = 0; i < net->n; i++) snprintf(net->v[i].name, sizeof net->v[i].name, "%d", i);
 }
 
-/* Layers that are counted have other names after one that was inserted: those are no changes of nodes, nor of
+/* Layers that are counted have other names after one that was inserted: those change neither nodes nor
  * parameters. */
 TEST(an_inserted_layer_does_not_change_those_after_it) {
     uint64_t first = test_seed(7001);
