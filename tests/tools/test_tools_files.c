@@ -412,6 +412,7 @@ TEST(no_output_lacks_a_part_for_want_of_memory) {
     } cases[] = {
         {"info --json mlp.bin", false},
         {"dot mlp.bin", true},
+        {"view mlp.bin --isa reference -o -", false},
         {"diff mlp.bin --against batch=9 --view=program --isa reference; s=$?; test $s != 1 || exit 0; "
          "exit $s",
          false}};
