@@ -69,7 +69,8 @@ target_sources(test_hostile_tools PRIVATE ${HOSTILE_SOURCES})
 add_executable(fuzz tests/fuzz/fuzz.c ${HOSTILE_SOURCES}) # tools/nightly.sh fuzz compiles it for afl++
 target_link_libraries(fuzz PRIVATE test_support)
 add_test(NAME test_fuzz COMMAND fuzz --replay ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus)
-foreach(name test_options test_hostile_tools test_rings test_pictures test_guard test_tools_effects fuzz)
+foreach(name test_options test_hostile_tools test_rings test_pictures test_guard test_tools_effects test_tools_diff
+        test_view fuzz)
     target_link_libraries(${name} PRIVATE commands)
 endforeach()
 add_executable(spoiled_graphtool tests/tools/spoiled_compile.c tools/graphtool/graphtool.c) # a graphtool with a wrong compiler
@@ -136,6 +137,10 @@ if(NOT WEFT_INSTRUMENTED)
     add_test(NAME test_valgrind COMMAND ${PROJECT_SOURCE_DIR}/tests/plan/test_valgrind.sh ${PROJECT_BINARY_DIR})
     set_tests_properties(test_valgrind PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
+
+# ---- the page of `graphtool view`, in a browser ----
+add_test(NAME test_view_page COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/tools/test_view_page.py ${PROJECT_BINARY_DIR})
+set_tests_properties(test_view_page PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 
 # ---- the long tests, without their length ----
 add_test(NAME test_nightly COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_nightly.sh ${PROJECT_BINARY_DIR})

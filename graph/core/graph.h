@@ -122,6 +122,7 @@ struct weft_node {
     int64_t workspace_offset; /* bytes in the arena */
     const char *file;         /* source line of the builder call; NULL: unknown */
     int line;
+    int made; /* number in the order of making, which no pass changes; of fused ones the last */
 };
 
 /* A value that weft_output has named. Names are unique in a graph. */
@@ -151,7 +152,7 @@ struct weft_graph {
     name_table by_name; /* outputs */
     name_table inputs;  /* nodes, by their names */
     scope_entry *scope; /* innermost open scope; never NULL */
-    int next_id;
+    int next_id, next_made;
     int next_random;                                       /* ordinal of the next random call */
     bool building_backward, building_update, building_f32; /* copied into new nodes */
     bool is_expanded;                                      /* autodiff has run */

@@ -102,6 +102,7 @@ static weft_node *node_store(const op_call *c) {
             !bytes_keep(&ATTR_FIELD(attr_bytes, n->attrs, f), a))
             return NULL;
     }
+    n->made = g->next_made++;
     n->id = g->next_id;
     for (int k = 0; k < c->n_out; k++)
         n->out[k] =

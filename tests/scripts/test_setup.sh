@@ -55,7 +55,7 @@ leaves_out() { ! grep -qE -- "$1" <<<"$said$(<"$asked")" || fail "'$1' is in: $s
 
 # An empty machine: each manager is asked for its own names, apt does it, the others' command is printed.
 setup debian 0
-grep -q -- '-y .*libdnnl-dev.* libopenmpi-dev .*doxygen python3-cffi python3-numpy file mold$' "$asked" || fail "apt-get was asked for: $(<"$asked")"
+grep -q -- '-y .*libdnnl-dev.* libopenmpi-dev .*doxygen python3-cffi python3-numpy file chromium mold$' "$asked" || fail "apt-get was asked for: $(<"$asked")"
 setup debian 0 run
 grep -q -- '-y .*libdnnl-dev.* libgraphviz-dev .*dataset-fashion-mnist$' "$asked" || fail "apt-get was asked for: $(<"$asked")"
 leaves_out 'openmpi|ucx|cunit|doxygen|valgrind'

@@ -60,6 +60,25 @@ static const struct effect {
     {"plan", "--reduce=fast", "mlp.bin --json --world 2 | grep -v fingerprint"},
     {"plan", "--deterministic --tf32 --calibration=table!",
      "mlp.bin --json --device cuda | grep fingerprint"},
+    /* view: the page has the plan's fingerprint */
+    {"view", "--output=o", "mlp.bin"},
+    {"view",
+     "--graph=val --batch=3 --threads=3 --isa=reference --device=cuda --dtype=bf16 --precision=net:bf16 "
+     "--accumulate=2 --world=2 --flow=val --bucket-cap-mb=0.1 --ddp=net:bucket_cap_mb=0.1 --clip-norm=1 "
+     "--ema=0.9 --optimizer=:beta1=0.5 --guard=nan --against=batch=9",
+     "mlp.bin -o - | md5sum"},
+    {"view", "--profile", "mlp.bin --batch 8 -o - | grep -o '\"kind\":\"[a-z]*\"'"},
+    {"view", "--zero=1 --serial --strategy=zero --reduce=fast", "mlp.bin -o - --world 2 | md5sum"},
+    {"view", "--shard=flat --rank=1", "mlp.bin -o - --world 2 --zero 1 | md5sum"},
+    {"view", "--deterministic --tf32 --calibration=table!", "mlp.bin -o - --device cuda | md5sum"},
+    /* diff */
+    {"diff",
+     "--graph=val --precision=net:bf16 --flow=val --ddp=net:bucket_cap_mb=0.1 --output=o --clip-norm=1 "
+     "--ema=0.9 --guard=nan --optimizer=:beta1=0.5 --json --all --view=program",
+     "mlp.bin --against unoptimized; true"},
+    {"diff", "--rank=1", "mlp.bin --world 2 --zero 1 --against serial; true"},
+    {"diff", "--against=batch=9", "mlp.bin; true"},
+    {"diff", "--calibration=table!", "mlp.bin --device cuda --against no_memory_check"},
     /* dot */
     {"dot", "--graph=val --batch=3 --all --depth=0 --max-nodes=10 --type=svg --output=o --view=program",
      "mlp.bin"},

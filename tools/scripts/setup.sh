@@ -20,6 +20,7 @@ faster  | mold                                 | mold                           
 develop | doxygen                              | doxygen                                  | doxygen             | the API reference
 develop | python3-cffi python3-numpy           | python3-cffi python3-numpy               | python-cffi python-numpy | the Python package
 develop | file                                 | file                                     | file                | packages by cpack
+develop | chromium                             | chromium                                 | chromium            | tests of pages
 '
 
 usage() {

@@ -127,12 +127,29 @@ static void free_plan(void *plan) {
     weft_plan_free(plan);
 }
 
-/* An error names the model's file. */
-weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph) {
+/* An error names the model's file. pass NULL: as far as the options say. */
+static weft_plan *compile(const weft_model *m, const options *o, const char *graph, const char *fields,
+                          const char *pass) {
     weft_compile_options c = options_for(m, o, graph);
+    if (fields)
+        tool_must(
+            weft_fields_read(weft_compile_fields(), tool_text("%s", fields), &c, "--against", &tool_why));
+    if (pass) c.stop_after = pass;
     weft_plan *plan = weft_compile(m, &c, &tool_why);
     if (!plan) tool_error_in(o->model);
-    return tool_keep(plan, free_plan);
+    return plan;
+}
+
+weft_plan *tool_compile_until(const weft_model *m, const options *o, const char *fields, const char *pass) {
+    return compile(m, o, o->graph, fields, pass);
+}
+
+weft_plan *tool_compile_with(const weft_model *m, const options *o, const char *graph, const char *fields) {
+    return tool_keep(compile(m, o, graph, fields, NULL), free_plan);
+}
+
+weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph) {
+    return tool_compile_with(m, o, graph, NULL);
 }
 
 /* More threads are slower, by far where they wait for each other in every node. */

@@ -102,11 +102,16 @@ static void take_action(const command *c, int left, char **words, options *o) {
 
 /* The model: the one argument, or that of the file of --config. */
 static void take_model(const command *c, int left, char **words, options *o) {
-    if (left == 1) o->model = words[0];
-    if (left <= 1 && o->model) return;
+    int most = c->takes_two ? 2 : 1;
+    if (left && left <= most) o->model = words[0];
+    if (left == 2 && c->takes_two) o->other = words[1];
+    if (left <= most && o->model) return;
     if (c->file) tool_fail("%s: it takes one file, %s; see graphtool %s --help", c->name, c->file, c->name);
     tool_fail("%s: %s; see graphtool %s --help", c->name,
-              left ? "one model is enough" : "a model file is needed", c->name);
+              !left          ? "a model file is needed"
+              : c->takes_two ? "two models are enough"
+                             : "one model is enough",
+              c->name);
 }
 
 /* What is left of the command line after the options. */

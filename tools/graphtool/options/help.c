@@ -10,7 +10,7 @@
 static const struct {
     const char *title, *options;
 } groups[] = {
-    {"What runs", "graph flow batch accumulate epochs steps warmup seed dtype precision @step"},
+    {"What runs", "graph flow batch accumulate epochs steps warmup seed dtype precision against @step"},
     {"From an ONNX file", "axis images head loss minimize trainable batch-norm"},
     {"Data and validation", "data set val-data val-every metric best early-stop"},
     {"Optimizers", "lr schedule optimizer clip-norm ema"},
@@ -54,6 +54,7 @@ const char *command_arguments(const command *c) {
     if (c->actions) return "ACTION DIR [DIR]";
     if (c->takes_command) return "COMMAND [ARGUMENT]...";
     if (c->word) return tool_text("[%s]", c->word);
+    if (c->takes_two) return "MODEL [MODEL]";
     return c->file ? "FILE" : "MODEL";
 }
 

@@ -23,12 +23,13 @@ typedef struct text_list {
  * parsing. */
 typedef struct options {
     const char *model; /* the one positional argument; NULL for commands without one */
+    const char *other; /* the second model of a command that takes two; NULL: it was not given */
     /* But for its graph, flow and guard, which are texts of other meaning here. */
     weft_compile_options compile;
     const char *graph, *flow, *output, *format, *view, *log, *weights, *port, *grid, *launcher;
     const char *way, *estimate, *val_every, *work_dir, *config, *csv, *tensorboard, *curves, *samples, *best,
         *early_stop, *loss, *minimize, *trainable, *head, *images, *batch_norm, *checkpoint_dir,
-        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step;
+        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step, *against;
     const char *word;                    /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */
@@ -101,6 +102,7 @@ typedef struct command {
     int (*run)(const options *o);  /* returns the exit status; NULL: each of `actions` has its own */
     const command_action *actions; /* ends with one without a name; NULL: the command does one thing */
     command_ranks ranks;
+    bool takes_two;     /* a second model may follow the first */
     bool writes_text;   /* its --output may be "-", standard output */
     bool takes_command; /* what follows its options is a command line */
     options defaults;

@@ -143,6 +143,7 @@ const char *paths_best(const char *output) {
 /* The model, DIR of an action, and what options name; the file of --best, and the settings in --work-dir. */
 static void collect(places *all, const options *o) {
     add_place(all, (place){.file = READS, .path = o->model});
+    add_place(all, (place){.file = READS, .path = o->other});
     for (int i = 0; o->action && i < o->action->n_words; i++)
         add_place(all, (place){.file = READS_STEPS, .path = o->words[i]});
     if (o->best && o->output)

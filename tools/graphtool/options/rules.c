@@ -21,6 +21,9 @@ static const struct rule {
     {"plan", "bytes estimate dump", NEEDS_NO_OTHER, "after"}, /* it implies a dump */
     {"plan", "bytes estimate", NEEDS_NO_OTHER, "dump"},
     {NULL, "estimate", NEEDS_CUDA},
+    {"view", "profile", NEEDS_NO_OTHER, "world"}, /* one rank alone is run */
+    {"view", "profile", NEEDS_NO_OTHER, "against"},
+    {"view", "profile", NEEDS_TRAINING},
     {"train", "optimizer-state", NEEDS_OTHER, "output"},
     {"train", "guard on-bad-step", NEEDS_NO_OTHER, "keep-going"},
     {"train", "on-bad-step", NEEDS_NO_OTHER, "guard=off"},

@@ -1,0 +1,40 @@
+/* view.c - graphtool view: the compiled model as a page for a browser, or two of them with what differs. */
+#include "tools/graphtool/model/tools.h"
+#include "tools/graphtool/view/view.h"
+
+static void free_texts(void *texts) {
+    arena_free(&((view_texts *)texts)->memory);
+}
+
+static view_plan *plan_of(view_texts *texts, const options *o, const char *file, const char *fields) {
+    options own = *o;
+    own.model = file;
+    weft_model *m = tool_load(&own);
+    view_plan *v = view_collect(texts, m, &own, fields);
+    if (o->profile) view_measure(v, m, &own);
+    return v;
+}
+
+static int view_run(const options *o) {
+    if (!o->output) tool_fail("view: -o FILE.html is needed");
+    out_check(o->output);
+    view_texts *texts = tool_keep(tool_new(1, sizeof *texts), free_texts);
+    bool has_two = o->other || o->against;
+    view_plan *plans[2] = {plan_of(texts, o, o->model, NULL)};
+    if (has_two) plans[1] = plan_of(texts, o, o->other ? o->other : o->model, o->against);
+    view_write(o->output, view_json(texts, plans, has_two ? 2 : 1));
+    return EXIT_FINE;
+}
+
+const command command_view = {
+    .name = "view",
+    .summary = "Writes a plan as a page for a browser: graphs, memory, streams, passes",
+    .takes_two = true,
+    .options =
+        OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_IMAGINE "graph guard against profile output",
+    .details = "The page needs no other file and no network. With a second model, or --against, it has both "
+               "plans and what differs.",
+    .example = "graphtool view dcgan28.bin -o dcgan28.html",
+    .writes_text = true,
+    .run = view_run,
+};

@@ -1,0 +1,302 @@
+/* diff_nodes.c - the changes within a graph of both: scopes, nodes, outputs. */
+#include "tools/graphtool/diff/diff.h"
+
+#include "tools/graphtool/output/end.h"
+
+#include "ops/kit/ops.h"
+
+#include <string.h>
+
+/* Two nodes that are a pair, and what is found of them. */
+typedef struct pairing {
+    const diff_graph *g;
+    const weft_node *n[2];
+    text words;  /* "; stride 2,2 -> 1,1" */
+    bool is_own; /* something does not follow from other changes */
+} pairing;
+
+static void differs(pairing *p, bool is_own, const char *what, const char *a, const char *b) {
+    p->is_own |= is_own;
+    text_add(&p->words, "; %s%s%s -> %s", what, *what ? " " : "", *a ? a : "default", *b ? b : "default");
+}
+
+/* ---- attributes ---- */
+
+/* Without the name: "2,2" of " stride=2,2"; "" where it is not set. */
+static const char *field_text(const op_attr *f, const void *attrs) {
+    text t = {0};
+    attr_write(&t, f, attrs);
+    const char *all = tool_take(&t), *equals = strchr(all, '=');
+    return equals ? equals + 1 : *all ? "true" : "";
+}
+
+/* Lengths among the attributes (of a reshape, a slice) follow from those of the operands. */
+static bool field_follows(const pairing *p, const op_attr *f) {
+    bool is_length = f->kind == ATTR_INT && p->n[0]->op->flags & OP_VIEW;
+    if (f->kind != ATTR_INTS && !is_length) return false;
+    diff_ratios r = diff_batches(p->g);
+    for (int i = 0; i < p->n[0]->n_in && i < p->n[1]->n_in; i++)
+        if (p->n[0]->in[i] && p->n[1]->in[i])
+            diff_note_axes(&r, &p->n[0]->in[i]->type, &p->n[1]->in[i]->type);
+    attr_ints a = {.n = 1}, b = {.n = 1};
+    if (is_length) {
+        a.v[0] = ATTR_FIELD(const int64_t, p->n[0]->attrs, f);
+        b.v[0] = ATTR_FIELD(const int64_t, p->n[1]->attrs, f);
+    } else {
+        a = ATTR_FIELD(const attr_ints, p->n[0]->attrs, f);
+        b = ATTR_FIELD(const attr_ints, p->n[1]->attrs, f);
+    }
+    return diff_explains_numbers(&r, &a, &b);
+}
+
+static void compare_fields(pairing *p) {
+    for (const op_attr *f = p->n[0]->op->attrs; f && f->name; f++) {
+        if (!match_compares(p->n[0], f)) continue;
+        const char *a = field_text(f, p->n[0]->attrs), *b = field_text(f, p->n[1]->attrs);
+        if (strcmp(a, b)) differs(p, !field_follows(p, f), f->name, a, b);
+    }
+}
+
+/* The ops in a `fused` node, the first of them. */
+static const char *body_text(const weft_node *n) {
+    enum { SHOWN = 5 };
+    text t = {0};
+    for (int i = 0; i < n->n_body && i < SHOWN; i++) text_add(&t, i ? ", %s" : "%s", n->body[i]->op->name);
+    if (n->n_body > SHOWN) text_add(&t, " and %d more", n->n_body - SHOWN);
+    return tool_take(&t);
+}
+
+static void compare_bodies(pairing *p) {
+    const match_side *s = p->g->pair->side;
+    int a = match_place(&s[0], p->n[0]), b = match_place(&s[1], p->n[1]);
+    if (!p->n[0]->n_body && !p->n[1]->n_body) return;
+    if (s[0].key[KEY_CALL][a] != s[1].key[KEY_CALL][b])
+        differs(p, true, "of", body_text(p->n[0]), body_text(p->n[1]));
+}
+
+static void compare_calls(pairing *p) {
+    const weft_node *a = p->n[0], *b = p->n[1];
+    if (a->op != b->op && strcmp(a->op->name, b->op->name)) {
+        differs(p, true, "op", a->op->name, b->op->name);
+        return;
+    }
+    compare_fields(p);
+    compare_bodies(p);
+    if (a->variable && b->variable && !match_is_named(a)) {
+        const char *path = match_path(p->g->pair, 0, a->variable->path);
+        if (strcmp(path, b->variable->path)) differs(p, true, "of", a->variable->path, b->variable->path);
+    }
+}
+
+/* ---- operands ---- */
+
+/* "fc/weight", "input x", "conv2d of block/1" */
+static const char *value_name(const weft_value *v) {
+    if (!v) return "nothing";
+    const weft_node *n = v->node;
+    if (n->op == &weft_op_input) return tool_text("input %s", input_name(n));
+    if (match_is_named(n)) return n->variable->path;
+    return tool_text("%s%s%s", n->op->name, *n->scope ? " of " : "", n->scope);
+}
+
+/* The node of the other graph that makes the operand; NULL: it is in one of the two alone. */
+static const weft_node *counterpart(const pairing *p, int side, const weft_value *v) {
+    return v ? match_other(p->g->pair, side, v->node) : NULL;
+}
+
+static bool reads_same(const pairing *p, const weft_value *a, const weft_value *b) {
+    if (!a || !b) return a == b;
+    return counterpart(p, 0, a) == b->node && a->index == b->index;
+}
+
+/* One operand that differs. Where a node of one graph alone makes it, it follows from that node. */
+static bool operand_follows(const pairing *p, const weft_value *a, const weft_value *b) {
+    return (a && !counterpart(p, 0, a)) || (b && !counterpart(p, 1, b));
+}
+
+/* Operand by operand; of many that differ only how many they are. */
+static void compare_operands(pairing *p) {
+    enum { SHOWN = 3 };
+    const weft_node *a = p->n[0], *b = p->n[1];
+    int most = a->n_in > b->n_in ? a->n_in : b->n_in, n = 0;
+    for (int i = 0; i < most; i++) {
+        const weft_value *from = i < a->n_in ? a->in[i] : NULL, *to = i < b->n_in ? b->in[i] : NULL;
+        if (reads_same(p, from, to)) continue;
+        p->is_own |= !operand_follows(p, from, to);
+        if (++n <= SHOWN) differs(p, false, "reads", value_name(from), value_name(to));
+    }
+    if (n > SHOWN)
+        text_add(&p->words, "; reads %d more operands that differ (%d -> %d in all)", n - SHOWN, a->n_in,
+                 b->n_in);
+}
+
+/* ---- results ---- */
+
+/* Whether any operand is of another type: then that of the result follows. */
+static bool has_other_operands(const pairing *p) {
+    const weft_node *a = p->n[0], *b = p->n[1];
+    for (int i = 0; i < a->n_in && i < b->n_in; i++)
+        if (a->in[i] && b->in[i] && !type_equal(&a->in[i]->type, &b->in[i]->type)) return true;
+    return a->n_in != b->n_in;
+}
+
+static void compare_results(pairing *p) {
+    const weft_node *a = p->n[0], *b = p->n[1];
+    const diff_ratios batches = diff_batches(p->g);
+    bool follows = p->words.length > 0 || has_other_operands(p);
+    if (a->n_out != b->n_out)
+        differs(p, !follows, "results", tool_text("%d", a->n_out), tool_text("%d", b->n_out));
+    for (int k = 0; k < a->n_out && k < b->n_out; k++) {
+        const tensor_type *from = &a->out[k].type, *to = &b->out[k].type;
+        if (!type_equal(from, to))
+            differs(p, !follows && !diff_explains(&batches, from, to),
+                    k ? tool_text("result %d", k) : "result", TYPE(from), TYPE(to));
+    }
+}
+
+/* ---- places ---- */
+
+static void compare_places(pairing *p) {
+    const match_side *s = p->g->pair->side;
+    int from = s[0].scope[match_place(&s[0], p->n[0])], to = s[1].scope[match_place(&s[1], p->n[1])];
+    if (s[0].scopes[from].other != to && !match_is_named(p->n[0]))
+        differs(p, true, "scope", *p->n[0]->scope ? p->n[0]->scope : "(no scope)",
+                *p->n[1]->scope ? p->n[1]->scope : "(no scope)");
+    if (p->n[0]->kernel && p->n[1]->kernel && strcmp(p->n[0]->kernel->name, p->n[1]->kernel->name))
+        differs(p, true, "kernel", p->n[0]->kernel->name, p->n[1]->kernel->name);
+}
+
+/* ---- nodes ---- */
+
+/* Names of variables are in the list of those; their shapes, too. */
+static bool is_variable(const weft_node *n) {
+    return match_is_named(n) && n->op != &weft_op_input;
+}
+
+static const char *node_path(const weft_node *n) {
+    return n->op == &weft_op_input ? input_name(n) : n->scope;
+}
+
+/* Whether a look at the keys and the operands shows that nothing differs. */
+static bool looks_same(const pairing *p, int a, int b) {
+    const match_side *s = p->g->pair->side;
+    const weft_node *x = p->n[0], *y = p->n[1];
+    if (s[0].key[KEY_EXACT][a] != s[1].key[KEY_EXACT][b] || x->n_in != y->n_in) return false;
+    if (s[0].scopes[s[0].scope[a]].other != s[1].scope[b]) return false;
+    if (x->kernel != y->kernel || !attrs_equal(x->op, x->attrs, y->attrs)) return false;
+    for (int i = 0; i < x->n_in; i++)
+        if (!reads_same(p, x->in[i], y->in[i])) return false;
+    return true;
+}
+
+static void compare_pair(difference *d, int graph, int a, int b) {
+    const diff_graph *g = &d->graphs[graph];
+    pairing p = {.g = g, .n = {g->pair->side[0].nodes[a], g->pair->side[1].nodes[b]}};
+    if (is_variable(p.n[0]) || looks_same(&p, a, b)) return;
+    compare_calls(&p);
+    compare_operands(&p);
+    compare_results(&p);
+    compare_places(&p);
+    if (!p.words.length && !p.words.failed) return;
+    diff_add(d, (diff_change){.kind = DIFF_CHANGED,
+                              .what = DIFF_NODE,
+                              .follows = !p.is_own,
+                              .graph = graph,
+                              .node = {p.n[0], p.n[1]},
+                              .path = node_path(p.n[0]),
+                              .op = p.n[0]->op->name,
+                              .text = tool_take(&p.words) + 2});
+}
+
+/* "stride=2,2; f32[8,64,7,7]" */
+static const char *call_text(const weft_node *n) {
+    text t = {0};
+    for (const op_attr *f = n->op->attrs; f && f->name; f++)
+        if (match_compares(n, f)) attr_write(&t, f, n->attrs);
+    for (int k = 0; k < n->n_out; k++)
+        text_add(&t, "%s%s", k ? ", " : t.length ? "; " : "", TYPE(&n->out[k].type));
+    const char *words = tool_take(&t);
+    return words + (*words == ' ');
+}
+
+static void add_node(difference *d, int graph, int side, int place) {
+    const weft_node *n = d->graphs[graph].pair->side[side].nodes[place];
+    if (is_variable(n)) return;
+    diff_change c = {.kind = side ? DIFF_ADDED : DIFF_REMOVED,
+                     .what = DIFF_NODE,
+                     .graph = graph,
+                     .path = node_path(n),
+                     .op = n->op->name,
+                     .text = call_text(n)};
+    c.node[side] = n;
+    diff_add(d, c);
+}
+
+/* In the order of the first; the second's own come where they are in that. */
+static void compare_nodes(difference *d, int graph) {
+    const match_side *s = d->graphs[graph].pair->side;
+    int next = 0;
+    for (int i = 0; i < s[0].n; i++) {
+        int other = s[0].other[i];
+        for (; next <= other; next++)
+            if (s[1].other[next] < 0) add_node(d, graph, 1, next);
+        if (other < 0)
+            add_node(d, graph, 0, i);
+        else
+            compare_pair(d, graph, i, other);
+    }
+    for (; next < s[1].n; next++)
+        if (s[1].other[next] < 0) add_node(d, graph, 1, next);
+}
+
+/* ---- scopes and outputs ---- */
+
+/* Those that hold one with another name follow from it. */
+static void compare_scopes(difference *d, int graph) {
+    const match_side *s = d->graphs[graph].pair->side;
+    for (int i = 1; i < s[0].n_scopes; i++) {
+        const match_scope *a = &s[0].scopes[i], *b = a->other < 0 ? NULL : &s[1].scopes[a->other];
+        bool is_within = b && s[0].scopes[a->parent].other == b->parent && strcmp(a->name, b->name) == 0;
+        if (!b || is_within) continue;
+        diff_add(d, (diff_change){.kind = DIFF_CHANGED,
+                                  .what = DIFF_SCOPE,
+                                  .graph = graph,
+                                  .path = a->path,
+                                  .op = "",
+                                  .text = tool_text("name %s -> %s", a->path, b->path)});
+    }
+}
+
+static const graph_output *output_named(const weft_graph *g, const char *name) {
+    return table_find(&g->by_name, name);
+}
+
+static void compare_outputs(difference *d, int graph) {
+    const diff_graph *g = &d->graphs[graph];
+    const pairing p = {.g = g};
+    for (int side = 0; side < 2; side++)
+        for (const graph_output *o = g->g[side]->outputs; o; o = o->next) {
+            const graph_output *other = output_named(g->g[!side], o->name);
+            diff_change c = {.kind = side ? DIFF_ADDED : DIFF_REMOVED,
+                             .what = DIFF_OUTPUT,
+                             .graph = graph,
+                             .path = o->name,
+                             .op = "",
+                             .text = value_name(o->value)};
+            if (other && (side || reads_same(&p, o->value, other->value))) continue;
+            c.node[side] = o->value->node;
+            if (other) {
+                c.kind = DIFF_CHANGED;
+                c.node[1] = other->value->node;
+                c.follows = !counterpart(&p, 0, o->value) || !counterpart(&p, 1, other->value);
+                c.text = tool_text("%s -> %s", value_name(o->value), value_name(other->value));
+            }
+            diff_add(d, c);
+        }
+}
+
+void diff_graph_nodes(difference *d, int graph) {
+    compare_scopes(d, graph);
+    compare_nodes(d, graph);
+    compare_outputs(d, graph);
+}
