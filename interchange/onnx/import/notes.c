@@ -1,15 +1,15 @@
 /* notes.c - what a user should know of a file that trains: weft_onnx_note(). */
 #include "interchange/onnx/import/import.h"
 
-static bool begins(const char *name, const char *with) {
+static bool has_prefix(const char *name, const char *with) {
     return !strncmp(name, with, strlen(with));
 }
 
 /* Whether PyTorch's exporter folded a BatchNorm into a layer. The newer one says so; the older one gives
  * weight and bias names of its own, "onnx::Conv_193", as nothing else of a convolution's has. */
 static bool has_folded_norm(const onnx_node *n) {
-    return n->has_norm || (begins(n->op, "Conv") && n->n_in == 3 && begins(n->in[1], "onnx::Conv") &&
-                           begins(n->in[2], "onnx::Conv"));
+    return n->has_norm || (has_prefix(n->op, "Conv") && n->n_in == 3 && has_prefix(n->in[1], "onnx::Conv") &&
+                           has_prefix(n->in[2], "onnx::Conv"));
 }
 
 static const char *folded_note(importer *in) {
