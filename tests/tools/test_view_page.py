@@ -284,7 +284,7 @@ def the_mouse_moves_what_is_seen():
     show(known.tiny(), "#open=1&view=10,20,1&sel=n0")
     x, y = b.run("(() => { const r = document.getElementById('picture').getBoundingClientRect(); return [r.left, r.top]; })()")
     b.drag(x + 500, y + 300, 40, -30)
-    same((address()["view"], shown()), ("50,-10,1", "n0"), "a drag moves, and is no click")
+    same((address()["view"], shown()), ("50,-10,1", "n0"), "a drag moves the picture and selects nothing")
     b.wheel(x + 200, y + 100, -120)
     left, top, scale = map(float, address()["view"].split(","))
     check(scale > 1 and abs((200 - left) / scale - 150) < 1 and abs((100 - top) / scale - 110) < 1, f"the wheel zooms at the pointer: {left} {top} {scale}")
