@@ -520,6 +520,9 @@ def large_plans_draw_what_is_seen():
     choose("table", "nodes")
     check("130,000 rows" in text("#rows p") and "page 650 of 650" in text("#rows p"), f"the table shows the page of the selection: {text('#rows p')}")
     check(b.run("document.querySelectorAll('#rows tr').length") < 300, "and no more than a page")
+    choose("table", "ops")
+    b.click("#rows [data-select] button")
+    check("and 129900 more" in details() and b.run("document.querySelectorAll('#details *').length") < 1000, "details list some of many")
 
 
 def models_of_the_zoo_open():

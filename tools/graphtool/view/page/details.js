@@ -4,9 +4,10 @@ function addRow(list, name, ...what) {
     if (said.length) list.append(element("dt", {}, name), element("dd", {}, ...said));
 }
 
-function section(name, items, most) {
+/* A heading and a list of at most `most` items, each as lineOf() has it. */
+function section(name, items, lineOf, most) {
     if (!items.length) return [];
-    const list = element("ul", {}, ...items.slice(0, most).map(item => element("li", {}, item)));
+    const list = element("ul", {}, ...items.slice(0, most).map(item => element("li", {}, lineOf(item))));
     if (items.length > most)
         list.append(element("li", {class: "quiet"}, "and " + (items.length - most) + " more"));
     return [element("h3", {}, name), list];
@@ -43,10 +44,11 @@ function keepersOfBuffer(v) {
     if (g.values.until[root] < 0) return [];
     const others = keepers.values.filter(value => value !== v);
     const outlives = keepers.last < g.values.until[root];
+    const kept = outlives ? ["what outlives the reads of its values"] : keepers.nodes;
     return [
-        ...section("Kept alive until step " + g.values.until[root] + " by",
-                   outlives ? ["what outlives the reads of its values"] : keepers.nodes.map(nodeLine), 20),
-        ...section("Values in the same buffer", others.map(valueLine), 30)
+        ...section("Kept alive until step " + g.values.until[root] + " by", kept,
+                   outlives ? text => text : nodeLine, 20),
+        ...section("Values in the same buffer", others, valueLine, 30)
     ];
 }
 
@@ -68,11 +70,15 @@ function detailsOfValue(v) {
     addBuffer(list, v);
     return [
         element("h2", {}, "value " + texts[g.values.name[v]]), list, pathButtons(g.values.node[v]),
-        ...section("Read by", readersOf(g, v).map(nodeLine), 30), ...keepersOfBuffer(v), ...pathList()
+        ...section("Read by", readersOf(g, v), nodeLine, 30), ...keepersOfBuffer(v), ...pathList()
     ];
 }
 
 /* ---- nodes ---- */
+
+function parameterLink(p) {
+    return link("p", p, texts[planOf(state.plan).parameters.path[p]]);
+}
 
 function scopeLink(s) {
     return link("s", s, scopeName(g, s));
@@ -99,8 +105,7 @@ function addNodeRows(list, i) {
     addRow(list, "step", step < 0 ? "" : step + (g.nodes.lane[i] === 1 ? " (communication)" : ""));
     addRow(list, "time", timeOfNode(i));
     addRow(list, "work", g.nodes.flop[i] > 0 ? flopText(g.nodes.flop[i]) : "");
-    addRow(list, "parameter",
-           parameter < 0 ? "" : link("p", parameter, texts[planOf(state.plan).parameters.path[parameter]]));
+    addRow(list, "parameter", parameter < 0 ? "" : parameterLink(parameter));
     addRow(list, "source", texts[g.nodes.source[i]]);
     addRow(list, "made by pass", passesOfNode(i));
     addRow(list, "waits for", g.nodes.waits_for[i] < 0 ? "" : nodeLine(g.nodes.waits_for[i]));
@@ -112,14 +117,14 @@ function detailsOfNode(i) {
     addNodeRows(list, i);
     const made = [element("h2", {}, nodeName(g, i)), list];
     if (why) made.push(element("h3", {}, "Why this collective is here"), element("p", {}, why));
-    made.push(pathButtons(i), ...section("Operands", operandsOf(g, i).map(valueLine), 30));
+    made.push(pathButtons(i), ...section("Operands", operandsOf(g, i), valueLine, 30));
     for (const v of results) {
         const rows = element("dl");
         addRow(rows, "output", outputNames(v));
         addBuffer(rows, v);
         made.push(element("h3", {}, "Result "),
                   element("p", {}, link("v", v, texts[g.values.name[v]]), " " + texts[g.values.type[v]]),
-                  rows, ...section("Read by", readersOf(g, v).map(nodeLine), 30), ...keepersOfBuffer(v));
+                  rows, ...section("Read by", readersOf(g, v), nodeLine, 30), ...keepersOfBuffer(v));
     }
     return [...made, ...pathList()];
 }
@@ -136,7 +141,7 @@ function pathButtons(i) {
 function pathList() {
     if (!state.path.length)
         return state.noPath ? [element("p", {role: "status"}, "No path leads from one to the other.")] : [];
-    return section("Path, " + countText(state.path.length, "node"), state.path.map(nodeLine), 200);
+    return section("Path, " + countText(state.path.length, "node"), state.path, nodeLine, 200);
 }
 
 function selectedNode() {

@@ -23,15 +23,16 @@ function addSums(list) {
 function detailsOfScope(s) {
     const list = element("dl"), same = g.scopes.same[s], copies = [];
     for (let c = 0; c < g.scopes.count; c++)
-        if (g.scopes.same[c] === same && c !== s) copies.push(scopeLink(c));
+        if (g.scopes.same[c] === same && c !== s) copies.push(c);
     addSums(list);
     const buttons = element("div", {class: "do"}, button("toggle", isOpen(s) ? "Close" : "Open"));
     if (copies.length)
         buttons.append(button("loose", state.loose.has(same) ? "Draw equal scopes once"
                                                              : "Draw each of the " + (copies.length + 1)));
     return [
-        element("h2", {}, "scope " + scopeName(g, s)), list, buttons, ...section("Equal to", copies, 60),
-        ...section("In it", [...listOf(g.scopes.below, s)].map(scopeLink), 60)
+        element("h2", {}, "scope " + scopeName(g, s)), list, buttons,
+        ...section("Equal to", copies, scopeLink, 60),
+        ...section("In it", [...listOf(g.scopes.below, s)], scopeLink, 60)
     ];
 }
 
@@ -50,25 +51,24 @@ function detailsOfParameter(p) {
     addRow(list, "subgraph", planOf(state.plan).subgraphs[parameters.subgraph[p]] || "");
     return [
         element("h2", {}, "parameter " + texts[parameters.path[p]]), list,
-        ...section("Used by", selectedNodes().map(nodeLine), 60)
+        ...section("Used by", selectedNodes(), nodeLine, 60)
     ];
 }
 
 function detailsOfBucket(b) {
     const {parameters, buckets} = planOf(state.plan), list = element("dl"), members = [];
     for (let p = 0; p < parameters.path.length; p++)
-        if (parameters.bucket[p] === b) members.push(link("p", p, texts[parameters.path[p]]));
+        if (parameters.bucket[p] === b) members.push(p);
     addRow(list, "bytes", bytesText(buckets.bytes[b]));
     addRow(list, "subgraph", planOf(state.plan).subgraphs[buckets.subgraph[b]] || "");
     return [
-        element("h2", {}, "bucket " + texts[buckets.name[b]]), list, ...section("Parameters", members, 200)
+        element("h2", {}, "bucket " + texts[buckets.name[b]]), list,
+        ...section("Parameters", members, parameterLink, 200)
     ];
 }
 
 function detailsOfOp(op) {
     const list = element("dl");
     addSums(list);
-    return [
-        element("h2", {}, "op " + texts[op]), list, ...section("Nodes", selectedNodes().map(nodeLine), 100)
-    ];
+    return [element("h2", {}, "op " + texts[op]), list, ...section("Nodes", selectedNodes(), nodeLine, 100)];
 }
