@@ -416,7 +416,7 @@ static void number_names(net *net) {
     for (int i = 0; i < net->n; i++) snprintf(net->v[i].name, sizeof net->v[i].name, "%d", i);
 }
 
-/* Layers that are counted have other names after one that was inserted: those are no changes of nodes, nor of
+/* Layers that are counted have other names after one that was inserted: those change neither nodes nor
  * parameters. */
 TEST(an_inserted_layer_does_not_change_those_after_it) {
     uint64_t first = test_seed(7001);
@@ -639,6 +639,38 @@ TEST(a_layer_more_is_one_line) {
     free(out);
 }
 
+static double sum_named(const json_t *all, const char *list, const char *name, const char *key) {
+    size_t i;
+    json_t *it;
+    json_array_foreach(json_object_get(all, list), i,
+                       it) if (strcmp(json_string_value(json_object_get(it, "name")), name) ==
+                               0) return json_number_value(json_object_get(it, key));
+    return -1;
+}
+
+/* Each of the two in numbers, as `plan` says them of it alone. */
+TEST(sums_are_those_of_the_plans) {
+    static const char *const keys[] = {"first", "second"}, *const batches[] = {"8", "24"};
+    NEED(make_model("mlp"));
+    ends(run("graphtool diff mlp.bin --batch 8 --against batch=24 --json"), 1);
+    json_t *all = json_out("out");
+    for (int i = 0; i < 2; i++) {
+        ends(run("graphtool plan mlp.bin --batch %s --json", batches[i]), 0);
+        json_t *plan = json_out("out"), *memory = json_object_get(plan, "memory");
+        const json_t *train = json_array_get(json_object_get(plan, "graphs"), 0);
+        CHECK(sum_named(all, "memory", "total", keys[i]) ==
+              json_number_value(json_object_get(memory, "total")));
+        CHECK(sum_named(all, "memory", "of which kernels' workspace", keys[i]) ==
+              json_number_value(json_object_get(memory, "workspace")));
+        CHECK(sum_named(all, "totals", "train: FLOP", keys[i]) ==
+              json_number_value(json_object_get(train, "flops")));
+        CHECK(sum_named(all, "totals", "train: arena", keys[i]) ==
+              json_number_value(json_object_get(train, "peak_bytes")));
+        json_decref(plan);
+    }
+    json_decref(all);
+}
+
 TEST(json_has_every_change) {
     ends(run("weft-zoo gpt --layers 1 --d 32 --heads 2 --ctx 8 -o a.bin"), 0);
     ends(run("weft-zoo gpt --layers 2 --d 32 --heads 2 --ctx 8 -o b.bin"), 0);
@@ -713,4 +745,5 @@ SUITE("tools_diff",
        T(a_scope_with_another_name_is_looked_for_where_it_was),
        T(what_is_alive_never_overlaps_and_is_there_for_its_readers),
        T(the_exit_status_says_whether_anything_differs), T(a_layer_more_is_one_line),
-       T(json_has_every_change), T(names_of_files_stay_within_their_lines), T(large_models_take_seconds)})
+       T(sums_are_those_of_the_plans), T(json_has_every_change), T(names_of_files_stay_within_their_lines),
+       T(large_models_take_seconds)})

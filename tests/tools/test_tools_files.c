@@ -409,7 +409,13 @@ TEST(no_output_lacks_a_part_for_want_of_memory) {
     static const struct {
         const char *command;
         bool may_crash;
-    } cases[] = {{"info --json mlp.bin", false}, {"dot mlp.bin", true}};
+    } cases[] = {
+        {"info --json mlp.bin", false},
+        {"dot mlp.bin", true},
+        {"view mlp.bin --isa reference -o -", false},
+        {"diff mlp.bin --against batch=9 --view=program --isa reference; s=$?; test $s != 1 || exit 0; "
+         "exit $s",
+         false}};
     NEED(make_model("mlp"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int refused = 0;
@@ -439,6 +445,7 @@ TEST(a_full_standard_output_is_an_error_of_every_command) {
         "graphtool info mlp.bin",
         "graphtool info mlp.bin --json",
         "graphtool plan mlp.bin",
+        "graphtool diff mlp.bin mlp.bin",
         "graphtool dot mlp.bin",
         "graphtool ops",
         "graphtool verify mlp.bin",
@@ -506,6 +513,9 @@ TEST(no_terminal_obeys_a_name_or_a_file) {
         "graphtool plan mlp.bin --ddp=$H:zero=1",
         "graphtool plan mlp.bin --ddp=:$H=1",
         "graphtool plan mlp.bin -o $H/no",
+        "graphtool diff mlp.bin $H",
+        "graphtool diff mlp.bin $H.bin --against threads=3",
+        "graphtool diff mlp.bin --against $H=1",
         "graphtool dot mlp.bin -T $H",
         "graphtool dot mlp.bin --graph $H",
         "graphtool verify $H.bin",

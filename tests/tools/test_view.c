@@ -680,19 +680,22 @@ static void same_below(const seen *s, const char *parent, char *out, size_t room
         }
 }
 
-/* Layer k: two products, the second of what the first or the layer's input is. */
-static weft_value *layer(weft_value *x, int k, bool wired_otherwise, double slope) {
+/* Layer k: a product of two products beside each other, in one order or the other. */
+static weft_value *layer(weft_value *x, int k, bool swaps, double slope) {
     char name[20];
     snprintf(name, sizeof name, "l%d", k);
+    weft_graph *g = weft_value_graph(x);
     weft_scope_enter(x, name);
-    weft_value *y = weft_linear(x, 8, "a", NULL), *z = weft_leaky_relu(y, slope);
-    z = weft_linear(wired_otherwise ? y : z, 8, "b", NULL);
-    z = weft_add(z, wired_otherwise ? weft_leaky_relu(y, slope) : y);
-    weft_scope_leave(weft_value_graph(x));
-    return z;
+    weft_value *a = weft_linear(x, 8, "a", NULL), *b = weft_linear(x, 8, "b", NULL);
+    weft_value *both[] = {swaps ? b : a, swaps ? a : b};
+    weft_value *y = weft_linear(weft_concat(2, both, 1), 8, "c", NULL);
+    y = weft_leaky_relu(y, slope);
+    weft_scope_leave(g);
+    return y;
 }
 
-/* Ops, attributes and shapes of l3 and l4 are those of l0, and l4 reads other results. */
+/* l2 has another attribute; l4 has the ops, attributes and shapes of all others, and one reads other
+ * results. */
 TEST(layers_are_equal_only_where_all_of_them_is) {
     weft_model *m = weft_model_new("layers");
     weft_graph *g = weft_graph_new(m, "run", WEFT_EVAL);

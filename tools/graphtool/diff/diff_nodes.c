@@ -197,7 +197,7 @@ static void compare_pair(difference *d, int graph, int a, int b) {
     compare_operands(&p);
     compare_results(&p);
     compare_places(&p);
-    if (!p.words.length) return;
+    if (!p.words.length && !p.words.failed) return;
     diff_add(d, (diff_change){.kind = DIFF_CHANGED,
                               .what = DIFF_NODE,
                               .follows = !p.is_own,

@@ -58,7 +58,7 @@ static void compare_variables(difference *d, const weft_variable *a, const weft_
     if (!has_init) text_add(&t, "; initial values %s -> %s", inits[0], inits[1]);
     if (a->is_frozen != b->is_frozen)
         text_add(&t, a->is_frozen ? "; frozen -> trained" : "; trained -> frozen");
-    if (!t.length) return;
+    if (!t.length && !t.failed) return;
     diff_add(d, (diff_change){.kind = DIFF_CHANGED,
                               .what = DIFF_PARAMETER,
                               .follows = !is_own,

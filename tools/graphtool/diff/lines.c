@@ -30,7 +30,7 @@ static const char *starred(const char *words) {
             at += plain;
         }
     }
-    return t.length ? tool_take(&t) : "";
+    return tool_take(&t);
 }
 
 static const char *graph_words(const difference *d, int graph) {

@@ -1,6 +1,8 @@
 /* report_json.c - a difference for programs: its keys are stable, and documented in docs/graphtool.md. */
 #include "tools/graphtool/diff/report.h"
 
+#include <string.h>
+
 /* The %id that dumps have; -1: it is not there. */
 static int number_of(const weft_node *n) {
     return n ? n->id : -1;
@@ -32,7 +34,8 @@ static json_t *graphs_json(const difference *d) {
 static json_t *sums_json(const sum_list *l) {
     json_t *list = json_array();
     for (int i = 0; i < l->n; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I}", "name", l->v[i].name, "unit",
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I}", "name",
+                                              l->v[i].name + strspn(l->v[i].name, " "), "unit",
                                               sum_units[l->v[i].unit], "first", (json_int_t)l->v[i].v[0],
                                               "second", (json_int_t)l->v[i].v[1]));
     return list;
@@ -67,8 +70,9 @@ static json_t *peaks_json(const difference *d) {
 }
 
 json_t *diff_json(const diff_report *r) {
-    return json_pack("{s:b, s:[s, s], s:o, s:o, s:o, s:o, s:o}", "same", diff_is_same(r), "models",
+    return json_pack("{s:b, s:[s, s], s:o, s:o, s:o, s:o, s:o, s:o}", "same", diff_is_same(r), "models",
                      r->names[0], r->names[1], "graphs", graphs_json(r->changes), "changes",
-                     changes_json(r->changes), "totals", sums_json(sums_of(r->plans)), "kernels",
-                     sums_json(sums_of_kernels(r->plans)), "peaks", peaks_json(r->as_they_run));
+                     changes_json(r->changes), "totals", sums_json(sums_of(r->plans)), "memory",
+                     sums_json(sums_of_memory(r->plans)), "kernels", sums_json(sums_of_kernels(r->plans)),
+                     "peaks", peaks_json(r->as_they_run));
 }

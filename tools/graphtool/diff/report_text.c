@@ -104,7 +104,7 @@ static void sums_text(text *t, const sum_list *l, const char *title, const diff_
     if (rows.rows < 2) return;
     text_add(t, "\n");
     table_write(t, &rows);
-    if (same && !r->all) text_add(t, "  %d more are the same\n", same);
+    if (same && !r->all) text_add(t, "  %d more %s the same\n", same, same > 1 ? "are" : "is");
 }
 
 /* ---- the peak ---- */
@@ -199,7 +199,8 @@ void diff_text(text *t, const diff_report *r, int columns) {
     changes_text(&all, r, columns);
     if (diff_is_same(r)) text_add(&all, "the two are the same\n");
     if (!diff_is_same(r) || r->all) {
-        sums_text(&all, sums_of(r->plans), "of the whole", r, columns);
+        sums_text(&all, sums_of(r->plans), "in numbers", r, columns);
+        sums_text(&all, sums_of_memory(r->plans), "memory", r, columns);
         sums_text(&all, sums_of_kernels(r->plans), "nodes that run, by kernel", r, columns);
         peaks_text(&all, r, columns);
     }

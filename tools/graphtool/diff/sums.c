@@ -37,10 +37,6 @@ static void add_variables(sum_list *l, int side, const weft_model *m) {
     }
 }
 
-static const char *trimmed(const char *words) {
-    return words + strspn(words, " ");
-}
-
 /* "d_step", and of a program of several "d_step, the last run" */
 static const char *graph_name(const program *p) {
     static const char *const phases[] = {
@@ -69,15 +65,18 @@ static void add_program(sum_list *l, int side, const program *p) {
 const sum_list *sums_of(const weft_plan *const plans[2]) {
     sum_list *l = new_sums();
     for (int side = 0; side < 2; side++) add_variables(l, side, plans[side]->model);
+    for (int side = 0; side < 2; side++)
+        for (int i = 0; i < plans[side]->n_programs; i++) add_program(l, side, &plans[side]->programs[i]);
+    return l;
+}
+
+const sum_list *sums_of_memory(const weft_plan *const plans[2]) {
+    sum_list *l = new_sums();
     for (int side = 0; side < 2; side++) {
         memory_row rows[PLAN_MEMORY_ROWS];
         int n = plan_memory_rows(plans[side], rows);
-        for (int i = 0; i < n; i++)
-            add_sum(l, side, tool_text("memory: %s", trimmed(rows[i].what)), SUM_BYTES,
-                    (double)rows[i].bytes);
+        for (int i = 0; i < n; i++) add_sum(l, side, rows[i].what, SUM_BYTES, (double)rows[i].bytes);
     }
-    for (int side = 0; side < 2; side++)
-        for (int i = 0; i < plans[side]->n_programs; i++) add_program(l, side, &plans[side]->programs[i]);
     return l;
 }
 

@@ -21,13 +21,15 @@ typedef struct sum_list {
     sum_row *v;
 } sum_list;
 
-/* Of the whole, and of each graph. */
+/* Of parameters, and of each graph. */
 const sum_list *sums_of(const weft_plan *const plans[2]);
+/* By kind, as `plan` lists them. */
+const sum_list *sums_of_memory(const weft_plan *const plans[2]);
 /* Nodes that run, by op and kernel. */
 const sum_list *sums_of_kernels(const weft_plan *const plans[2]);
 
-/* What is alive at the peak of a graph, by scope and op: bytes. A number in a scope's path that is a whole
- * part of it is "*": "blocks/ * /fc", without the blanks. */
+/* What is alive at the peak of a graph, by scope and op: bytes. A number that is a whole part of a path is
+ * "*". */
 typedef struct peak_row {
     const char *scope, *op; /* op "scratch of conv2d" for a kernel's */
     uint64_t bytes[2];
