@@ -144,6 +144,7 @@ def a_selected_node_says_all():
     click_box("linear %3, f32[8,4], forward")
     same(shown(), "n3", "selection")
     same(lit(), ["linear %3, f32[8,4], forward"], "what is lit")
+    same(text("[role=status]"), "selected: linear %3", "what a screen reader says")
     near = b.run("[...document.querySelectorAll('[data-box].near')].map(e => e.getAttribute('aria-label')).sort()")
     same(near, ["relu %2, f32[8,4], forward", "relu %4, f32[8,4], forward"], "its neighbours")
     said = details()
@@ -546,6 +547,24 @@ def models_of_the_zoo_open():
             complain(where)
 
 
+def pages_of_two_models_and_of_measured_times_open():
+    tool, zoo, sizes = build / "graphtool", build / "weft-zoo", ["--d=48", "--heads=2", "--ctx=32"]
+    a, more, page = folder / "a.bin", folder / "b.bin", folder / "ab.html"
+    subprocess.run([zoo, "gpt", "--layers=2", *sizes, "-o", a], check=True)
+    subprocess.run([zoo, "gpt", "--layers=3", *sizes, "-o", more], check=True)
+    subprocess.run([tool, "view", a, more, "-o", page], check=True)
+    b.open(f"file://{page}#tab=changes")
+    added = b.run("[...document.querySelectorAll('#changes tbody tr')].find(r => r.cells[2].textContent === 'node' && r.textContent.includes('added')).dataset.select")
+    b.click(f"#changes [data-select='{added}'] button")
+    check(b.run("document.querySelector('[data-box].lit').classList.contains('added')"), "a node that was added is shown, and marked")
+    check("change\nadded in B" in details(), "its details say so")
+    subprocess.run([tool, "view", a, "--profile", "-o", page], check=True)
+    b.open(f"file://{page}#tab=streams")
+    check("Times are measured" in text("#streams-text"), f"measured times: {text('#streams-text')}")
+    tab("tables")
+    check("time" in text("#rows thead"), "the table by op has them")
+
+
 def nodes_keep_their_places(where):
     """Over all passes, from the last to the first."""
     before, count = {}, b.run("document.getElementById('pass').max")
@@ -561,7 +580,8 @@ def nodes_keep_their_places(where):
 CASES = [scopes_open_and_equal_ones_are_drawn_once, a_layer_lies_beside_its_gradient, a_selected_node_says_all, a_path_leads_from_one_to_another,
          the_slider_moves_over_passes, the_mouse_moves_what_is_seen, the_search_finds_and_opens, the_keyboard_is_enough, a_link_shows_the_same, the_memory_map_has_each_buffer,
          exposed_waits_are_marked, tables_sort_and_select, text_is_legible, it_works_at_400_percent, everything_has_a_name,
-         what_is_seen_is_saved_as_svg, names_are_text, differences_are_listed_and_drawn, large_plans_draw_what_is_seen, models_of_the_zoo_open]
+         what_is_seen_is_saved_as_svg, names_are_text, differences_are_listed_and_drawn, large_plans_draw_what_is_seen,
+         pages_of_two_models_and_of_measured_times_open, models_of_the_zoo_open]
 
 
 def complain(where):

@@ -192,4 +192,6 @@ function drawDetails() {
     const panel = byId("details"), {kind, id} = state.selection || {};
     panel.setAttribute("data-shows", textOfSelection(state.selection));
     panel.replaceChildren(...(kind ? DETAILS[kind](id) : detailsOfGraph()));
+    const title = (kind ? "selected: " : "") + panel.querySelector("h2").textContent;
+    if (byId("status").textContent !== title) byId("status").textContent = title; // what a screen reader says
 }
