@@ -230,7 +230,7 @@ add_test(NAME test_from_pytorch COMMAND Python3::Interpreter ${PROJECT_SOURCE_DI
 
 # ---- what takes longest begins first, so that nothing waits for it at the end; ctest measures from the second time on ----
 set(LONGEST test_tools_mpi test_docs test_tools_checkpoints test_tools_launch test_pictures test_tools_files test_tools_ranks test_ops test_comm_ucx
-    test_tools_config test_zoo test_tools_ranks_ucx test_resume_kills test_guard test_comm_mpi test_comm test_hostile test_bench test_steps
+    test_tools_config test_zoo test_view_page test_tools_ranks_ucx test_resume_kills test_guard test_comm_mpi test_comm test_hostile test_bench test_steps
     test_tools_ckpt test_valgrind test_comm_memory test_tools_effects test_worlds_groups test_gradients test_signals test_meet test_bad_steps)
 set(cost 90)
 foreach(name ${LONGEST})

@@ -144,6 +144,7 @@ def a_selected_node_says_all():
     click_box("linear %3, f32[8,4], forward")
     same(shown(), "n3", "selection")
     same(lit(), ["linear %3, f32[8,4], forward"], "what is lit")
+    same(text("[role=status]"), "selected: linear %3", "what a screen reader says")
     near = b.run("[...document.querySelectorAll('[data-box].near')].map(e => e.getAttribute('aria-label')).sort()")
     same(near, ["relu %2, f32[8,4], forward", "relu %4, f32[8,4], forward"], "its neighbours")
     said = details()
@@ -284,7 +285,7 @@ def the_mouse_moves_what_is_seen():
     show(known.tiny(), "#open=1&view=10,20,1&sel=n0")
     x, y = b.run("(() => { const r = document.getElementById('picture').getBoundingClientRect(); return [r.left, r.top]; })()")
     b.drag(x + 500, y + 300, 40, -30)
-    same((address()["view"], shown()), ("50,-10,1", "n0"), "a drag moves, and is no click")
+    same((address()["view"], shown()), ("50,-10,1", "n0"), "a drag moves the picture and selects nothing")
     b.wheel(x + 200, y + 100, -120)
     left, top, scale = map(float, address()["view"].split(","))
     check(scale > 1 and abs((200 - left) / scale - 150) < 1 and abs((100 - top) / scale - 110) < 1, f"the wheel zooms at the pointer: {left} {top} {scale}")
@@ -520,6 +521,9 @@ def large_plans_draw_what_is_seen():
     choose("table", "nodes")
     check("130,000 rows" in text("#rows p") and "page 650 of 650" in text("#rows p"), f"the table shows the page of the selection: {text('#rows p')}")
     check(b.run("document.querySelectorAll('#rows tr').length") < 300, "and no more than a page")
+    choose("table", "ops")
+    b.click("#rows [data-select] button")
+    check("and 129900 more" in details() and b.run("document.querySelectorAll('#details *').length") < 1000, "details list some of many")
 
 
 def models_of_the_zoo_open():
@@ -543,6 +547,24 @@ def models_of_the_zoo_open():
             complain(where)
 
 
+def pages_of_two_models_and_of_measured_times_open():
+    tool, zoo, sizes = build / "graphtool", build / "weft-zoo", ["--d=48", "--heads=2", "--ctx=32"]
+    a, more, page = folder / "a.bin", folder / "b.bin", folder / "ab.html"
+    subprocess.run([zoo, "gpt", "--layers=2", *sizes, "-o", a], check=True)
+    subprocess.run([zoo, "gpt", "--layers=3", *sizes, "-o", more], check=True)
+    subprocess.run([tool, "view", a, more, "-o", page], check=True)
+    b.open(f"file://{page}#tab=changes")
+    added = b.run("[...document.querySelectorAll('#changes tbody tr')].find(r => r.cells[2].textContent === 'node' && r.textContent.includes('added')).dataset.select")
+    b.click(f"#changes [data-select='{added}'] button")
+    check(b.run("document.querySelector('[data-box].lit').classList.contains('added')"), "a node that was added is shown, and marked")
+    check("change\nadded in B" in details(), "its details say so")
+    subprocess.run([tool, "view", a, "--profile", "-o", page], check=True)
+    b.open(f"file://{page}#tab=streams")
+    check("Times are measured" in text("#streams-text"), f"measured times: {text('#streams-text')}")
+    tab("tables")
+    check("time" in text("#rows thead"), "the table by op has them")
+
+
 def nodes_keep_their_places(where):
     """Over all passes, from the last to the first."""
     before, count = {}, b.run("document.getElementById('pass').max")
@@ -558,7 +580,8 @@ def nodes_keep_their_places(where):
 CASES = [scopes_open_and_equal_ones_are_drawn_once, a_layer_lies_beside_its_gradient, a_selected_node_says_all, a_path_leads_from_one_to_another,
          the_slider_moves_over_passes, the_mouse_moves_what_is_seen, the_search_finds_and_opens, the_keyboard_is_enough, a_link_shows_the_same, the_memory_map_has_each_buffer,
          exposed_waits_are_marked, tables_sort_and_select, text_is_legible, it_works_at_400_percent, everything_has_a_name,
-         what_is_seen_is_saved_as_svg, names_are_text, differences_are_listed_and_drawn, large_plans_draw_what_is_seen, models_of_the_zoo_open]
+         what_is_seen_is_saved_as_svg, names_are_text, differences_are_listed_and_drawn, large_plans_draw_what_is_seen,
+         pages_of_two_models_and_of_measured_times_open, models_of_the_zoo_open]
 
 
 def complain(where):

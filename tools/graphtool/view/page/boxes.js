@@ -1,13 +1,15 @@
-/* boxes.js - which boxes are drawn: a node, or a scope in one phase. A closed scope stands for all below it; equal siblings
- * are drawn once, by the first, unless they are "loose". An edge is drawn between the boxes that stand for its ends.
- * A box is a number: that of a node, or count + phase * scopes + scope. */
+/* boxes.js - which boxes are drawn: a node, or a scope in one phase. A closed scope stands for all below it;
+ * equal siblings are drawn once, by the first, unless they are "loose". An edge is drawn between the boxes
+ * that stand for its ends. A box is a number: that of a node, or count + phase * scopes + scope. */
 const boxes = {
     holder: null,  // by scope: the scope whose box stands for its nodes, or -1: each has its own
     isDrawn: null, // by scope: whether it has boxes of its own, open or closed
     alive: null,   // by phase * scopes + scope: nodes of the shown pass below it
     us: null,      // the same, their time
-    from: [], to: [], // drawn edges, as boxes
-    outward: null, inward: null, // edges by box
+    from: [],      // drawn edges, as boxes
+    to: [],
+    outward: null, // edges by box
+    inward: null,
     placing: null, // the edges that say where boxes are
 };
 
@@ -63,7 +65,8 @@ function countAlive() {
     }
     for (let at = order.length - 1; at > 0; at--)
         for (const sums of [boxes.alive, boxes.us])
-            for (let p = 0; p < PHASES; p++) sums[p * count + parent[order[at]]] += sums[p * count + order[at]];
+            for (let p = 0; p < PHASES; p++)
+                sums[p * count + parent[order[at]]] += sums[p * count + order[at]];
 }
 
 function boxOfNode(i) {
@@ -76,8 +79,8 @@ function isFrameOf(b, node) {
     return isScopeBox(b) && isOpen(scopeOfBox(b)) && isWithin(g, g.nodes.scope[node], scopeOfBox(b));
 }
 
-/* Edges between boxes, {from, to, weight}: those of the shown pass, or of all passes, whose boxes keep their places. What
- * runs has most weight there. */
+/* Edges between boxes, {from, to, weight}: those of the shown pass, or of all passes, whose boxes keep their
+ * places. What runs has most weight there. */
 const PASSED = 0.001;
 
 function edgesOf(isOfPass) {

@@ -1,5 +1,10 @@
-/* camera.js - which part of the picture the window shows: screen = picture * k + (x, y). Drag or wheel, keys in keys.js. */
-const camera = {x: 0, y: 0, k: 0};
+/* camera.js - which part of the picture the window shows: screen = picture * k + (x, y). Drag or wheel, keys
+ * in keys.js. */
+const camera = {
+    x: 0,
+    y: 0,
+    k: 0
+};
 const SMALLEST = 0.0001, LARGEST = 4, READABLE = 0.7;
 
 function zoomAt(px, py, by) {
@@ -24,13 +29,15 @@ function panBy(dx, dy) {
 /* The whole picture, but no larger than it is. */
 function fit() {
     const svg = byId("picture"), pad = 12;
-    camera.k = Math.max(SMALLEST, Math.min(1, (svg.clientWidth - 2 * pad) / layout.width, (svg.clientHeight - 2 * pad) / layout.height));
+    camera.k = Math.max(SMALLEST, Math.min(1, (svg.clientWidth - 2 * pad) / layout.width,
+                                           (svg.clientHeight - 2 * pad) / layout.height));
     camera.x = (svg.clientWidth - layout.width * camera.k) / 2;
     camera.y = Math.max(pad, (svg.clientHeight - layout.height * camera.k) / 2);
     change("camera");
 }
 
-/* What is seen first: all of it where it can be read, else its beginning: forward and backward, as far as they fit. */
+/* What is seen first: all of it where it can be read, else its beginning: forward and backward, as far as
+ * they fit. */
 function showStart() {
     fit();
     if (camera.k >= 1) return;
@@ -45,10 +52,12 @@ function showStart() {
 function showBox(b) {
     const svg = byId("picture"), {x, y, w, h} = layout, k = camera.k;
     const left = x[b] * k + camera.x, top = y[b] * k + camera.y;
-    if (left >= 0 && top >= 0 && left + w[b] * k <= svg.clientWidth && top + h[b] * k <= svg.clientHeight) return;
+    if (left >= 0 && top >= 0 && left + w[b] * k <= svg.clientWidth && top + h[b] * k <= svg.clientHeight)
+        return;
     camera.k = Math.max(k, READABLE);
     camera.x = svg.clientWidth / 2 - (x[b] + w[b] / 2) * camera.k;
-    camera.y = svg.clientHeight / 2 - (y[b] + Math.min(h[b] / 2, svg.clientHeight / 2 / camera.k - 10)) * camera.k;
+    camera.y =
+        svg.clientHeight / 2 - (y[b] + Math.min(h[b] / 2, svg.clientHeight / 2 / camera.k - 10)) * camera.k;
     change("camera");
 }
 

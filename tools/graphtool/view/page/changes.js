@@ -1,6 +1,10 @@
-/* changes.js - where the page has two plans: what one has and the other has not, in the picture and as a list. Plan 0 is A,
- * plan 1 is B. */
-const CHANGE_WORDS = {added: "added in B", removed: "only in A", changed: "changed"};
+/* changes.js - where the page has two plans: what one has and the other has not, in the picture and as a
+ * list. Plan 0 is A, plan 1 is B. */
+const CHANGE_WORDS = {
+    added: "added in B",
+    removed: "only in A",
+    changed: "changed"
+};
 
 /* By node of the shown graph: the number of its change. */
 function changesOfGraph() {
@@ -8,7 +12,8 @@ function changesOfGraph() {
     g.changes = new Map();
     const all = data.difference ? data.difference.changes : [];
     all.forEach((c, at) => {
-        if (c.graphs[state.plan] === state.graph && c.nodes[state.plan] >= 0) g.changes.set(c.nodes[state.plan], at);
+        if (c.graphs[state.plan] === state.graph && c.nodes[state.plan] >= 0)
+            g.changes.set(c.nodes[state.plan], at);
     });
     return g.changes;
 }
@@ -59,8 +64,12 @@ function showChange(at) {
 
 /* ---- the list ---- */
 
+/* At first in the order of the data: by -1. */
 const CHANGE_COLUMNS = [["where"], ["change"], ["what"], ["op"], ["graph"], ["how"]];
-const listed = {sorted: {by: -1, isUp: true, page: 0}, follows: false}; // by -1: in the order of the data
+const listed = {
+    sorted: {by: -1, isUp: true, page: 0},
+    follows: false
+};
 
 function graphNameOf(c) {
     const plan = c.graphs[1] >= 0 ? 1 : 0;
@@ -68,22 +77,34 @@ function graphNameOf(c) {
 }
 
 function changeRows() {
-    const rows = [], chosen = state.selection && state.selection.kind === "node" ? changesOfGraph().get(state.selection.id) : -1;
+    const rows = [], chosen = state.selection && state.selection.kind === "node"
+                                  ? changesOfGraph().get(state.selection.id)
+                                  : -1;
     data.difference.changes.forEach((c, at) => {
         if (c.follows && !listed.follows) return;
-        rows.push({key: "c" + at, isLit: at === chosen, cells: [c.path, CHANGE_MARKS[c.kind] + " " + CHANGE_WORDS[c.kind], c.what, c.op || "", graphNameOf(c), c.text || ""]});
+        rows.push({
+            key: "c" + at,
+            isLit: at === chosen,
+            cells: [
+                c.path, CHANGE_MARKS[c.kind] + " " + CHANGE_WORDS[c.kind], c.what, c.op || "", graphNameOf(c),
+                c.text || ""
+            ]
+        });
     });
     return rows;
 }
 
 function drawChanges() {
     const all = data.difference.changes, follow = all.filter(c => c.follows).length;
-    const title = all.length ? countText(all.length - follow, "change") + " from A, " + data.plans[0].name + ", to B, " + data.plans[1].name : "A and B are equal.";
+    const title = all.length ? countText(all.length - follow, "change") + " from A, " + data.plans[0].name +
+                                   ", to B, " + data.plans[1].name
+                             : "A and B are equal.";
     const made = [element("h3", {}, title)];
     if (follow) {
         const box = element("input", {type: "checkbox", id: "follows"});
         box.checked = listed.follows;
-        made.push(element("label", {class: "quiet"}, box, " and " + follow.toLocaleString("en") + " that only follow from these"));
+        made.push(element("label", {class: "quiet"}, box,
+                          " and " + follow.toLocaleString("en") + " that only follow from these"));
     }
     if (all.length) made.push(...pagedTable(CHANGE_COLUMNS, changeRows(), listed.sorted, "Changes"));
     byId("changes").replaceChildren(...made);

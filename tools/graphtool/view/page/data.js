@@ -1,5 +1,5 @@
-/* data.js - the plan as the C side wrote it: columns of numbers, one entry per node, value, scope. Text is a number into
- * `texts`; -1 is "no such". Columns may be written as runs or differences; only column() knows. */
+/* data.js - the plan as the C side wrote it: columns of numbers, one entry per node, value, scope. Text is a
+ * number into `texts`; -1 is "no such". Columns may be written as runs or differences; only column() knows. */
 const data = JSON.parse(document.getElementById("weft-data").textContent);
 const texts = data.texts;
 const FORWARD = 0, BACKWARD = 1, UPDATE = 2, PHASES = 3;
@@ -32,10 +32,12 @@ function columns(table) {
 /* Lists of lists: those of key k are list[at[k]] .. list[at[k + 1] - 1], in the order of the items. */
 function grouped(keys, n, count) {
     const at = new Float64Array(n + 1), list = new Float64Array(count);
-    for (let i = 0; i < count; i++) if (keys[i] >= 0) at[keys[i] + 1]++;
+    for (let i = 0; i < count; i++)
+        if (keys[i] >= 0) at[keys[i] + 1]++;
     for (let k = 0; k < n; k++) at[k + 1] += at[k];
     const next = at.slice();
-    for (let i = 0; i < count; i++) if (keys[i] >= 0) list[next[keys[i]]++] = i;
+    for (let i = 0; i < count; i++)
+        if (keys[i] >= 0) list[next[keys[i]]++] = i;
     return {at, list};
 }
 
@@ -60,7 +62,8 @@ function orderScopes(scopes) {
     for (let s = 0; s < n; s++) scopes.ordinal[s] = scopes.copies[scopes.same[s]]++;
 }
 
-/* Operands as one list, those of earlier passes after the others: who reads what, at which place, in which passes. */
+/* Operands as one list, those of earlier passes after the others: who reads what, at which place, in which
+ * passes. */
 function listReads(g, earlier) {
     const m = g.inputs.value.length, k = earlier.node.length, n = g.nodes.op.length;
     const reads = {};
@@ -103,7 +106,8 @@ function graphOf(plan, number) {
     if (g.ready) return g;
     const {earlier} = g.inputs;
     delete g.inputs.earlier;
-    for (const name of ["nodes", "values", "inputs", "results", "workspaces", "outputs", "scopes", "layout"]) g[name] = columns(g[name]);
+    for (const name of ["nodes", "values", "inputs", "results", "workspaces", "outputs", "scopes", "layout"])
+        g[name] = columns(g[name]);
     listReads(g, columns(earlier));
     index(g);
     g.ready = true;

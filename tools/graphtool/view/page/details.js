@@ -4,10 +4,12 @@ function addRow(list, name, ...what) {
     if (said.length) list.append(element("dt", {}, name), element("dd", {}, ...said));
 }
 
-function section(name, items, most) {
+/* A heading and a list of at most `most` items, each as lineOf() has it. */
+function section(name, items, lineOf, most) {
     if (!items.length) return [];
-    const list = element("ul", {}, ...items.slice(0, most).map(item => element("li", {}, item)));
-    if (items.length > most) list.append(element("li", {class: "quiet"}, "and " + (items.length - most) + " more"));
+    const list = element("ul", {}, ...items.slice(0, most).map(item => element("li", {}, lineOf(item))));
+    if (items.length > most)
+        list.append(element("li", {class: "quiet"}, "and " + (items.length - most) + " more"));
     return [element("h3", {}, name), list];
 }
 
@@ -19,17 +21,20 @@ function button(does, text) {
 
 function valueLine(v) {
     const i = g.values.node[v];
-    return element("span", {}, link("v", v, texts[g.values.name[v]]), " " + texts[g.values.type[v]] + " of ", link("n", i, texts[g.nodes.op[i]]));
+    return element("span", {}, link("v", v, texts[g.values.name[v]]), " " + texts[g.values.type[v]] + " of ",
+                   link("n", i, texts[g.nodes.op[i]]));
 }
 
 function nodeLine(i) {
     const scope = texts[g.scopes.path[g.nodes.scope[i]]];
-    return element("span", {}, link("n", i, nodeName(g, i)), scope ? element("span", {class: "quiet"}, " " + scope) : "");
+    return element("span", {}, link("n", i, nodeName(g, i)),
+                   scope ? element("span", {class: "quiet"}, " " + scope) : "");
 }
 
 function outputNames(v) {
     const names = [];
-    for (let o = 0; o < g.outputs.value.length; o++) if (g.outputs.value[o] === v) names.push(texts[g.outputs.name[o]]);
+    for (let o = 0; o < g.outputs.value.length; o++)
+        if (g.outputs.value[o] === v) names.push(texts[g.outputs.name[o]]);
     return names.join(", ");
 }
 
@@ -39,9 +44,12 @@ function keepersOfBuffer(v) {
     if (g.values.until[root] < 0) return [];
     const others = keepers.values.filter(value => value !== v);
     const outlives = keepers.last < g.values.until[root];
+    const kept = outlives ? ["what outlives the reads of its values"] : keepers.nodes;
     return [
-        ...section("Kept alive until step " + g.values.until[root] + " by", outlives ? ["what outlives the reads of its values"] : keepers.nodes.map(nodeLine), 20),
-        ...section("Values in the same buffer", others.map(valueLine), 30)];
+        ...section("Kept alive until step " + g.values.until[root] + " by", kept,
+                   outlives ? text => text : nodeLine, 20),
+        ...section("Values in the same buffer", others, valueLine, 30)
+    ];
 }
 
 function addBuffer(list, v) {
@@ -50,7 +58,8 @@ function addBuffer(list, v) {
     if (root !== v) addRow(list, "lies in", valueLine(root));
     if (g.values.offset[root] >= 0) addRow(list, "address", "0x" + g.values.offset[root].toString(16));
     else addRow(list, "address", "not in the arena");
-    if (g.values.until[root] >= 0) addRow(list, "alive", "steps " + g.values.from[root] + " to " + g.values.until[root]);
+    if (g.values.until[root] >= 0)
+        addRow(list, "alive", "steps " + g.values.from[root] + " to " + g.values.until[root]);
 }
 
 function detailsOfValue(v) {
@@ -59,11 +68,17 @@ function detailsOfValue(v) {
     addRow(list, "output", outputNames(v));
     addRow(list, "made by", nodeLine(g.values.node[v]));
     addBuffer(list, v);
-    return [element("h2", {}, "value " + texts[g.values.name[v]]), list, pathButtons(g.values.node[v]),
-            ...section("Read by", readersOf(g, v).map(nodeLine), 30), ...keepersOfBuffer(v), ...pathList()];
+    return [
+        element("h2", {}, "value " + texts[g.values.name[v]]), list, pathButtons(g.values.node[v]),
+        ...section("Read by", readersOf(g, v), nodeLine, 30), ...keepersOfBuffer(v), ...pathList()
+    ];
 }
 
 /* ---- nodes ---- */
+
+function parameterLink(p) {
+    return link("p", p, texts[planOf(state.plan).parameters.path[p]]);
+}
 
 function scopeLink(s) {
     return link("s", s, scopeName(g, s));
@@ -90,7 +105,7 @@ function addNodeRows(list, i) {
     addRow(list, "step", step < 0 ? "" : step + (g.nodes.lane[i] === 1 ? " (communication)" : ""));
     addRow(list, "time", timeOfNode(i));
     addRow(list, "work", g.nodes.flop[i] > 0 ? flopText(g.nodes.flop[i]) : "");
-    addRow(list, "parameter", parameter < 0 ? "" : link("p", parameter, texts[planOf(state.plan).parameters.path[parameter]]));
+    addRow(list, "parameter", parameter < 0 ? "" : parameterLink(parameter));
     addRow(list, "source", texts[g.nodes.source[i]]);
     addRow(list, "made by pass", passesOfNode(i));
     addRow(list, "waits for", g.nodes.waits_for[i] < 0 ? "" : nodeLine(g.nodes.waits_for[i]));
@@ -102,13 +117,14 @@ function detailsOfNode(i) {
     addNodeRows(list, i);
     const made = [element("h2", {}, nodeName(g, i)), list];
     if (why) made.push(element("h3", {}, "Why this collective is here"), element("p", {}, why));
-    made.push(pathButtons(i), ...section("Operands", operandsOf(g, i).map(valueLine), 30));
+    made.push(pathButtons(i), ...section("Operands", operandsOf(g, i), valueLine, 30));
     for (const v of results) {
         const rows = element("dl");
         addRow(rows, "output", outputNames(v));
         addBuffer(rows, v);
-        made.push(element("h3", {}, "Result "), element("p", {}, link("v", v, texts[g.values.name[v]]), " " + texts[g.values.type[v]]), rows,
-                  ...section("Read by", readersOf(g, v).map(nodeLine), 30), ...keepersOfBuffer(v));
+        made.push(element("h3", {}, "Result "),
+                  element("p", {}, link("v", v, texts[g.values.name[v]]), " " + texts[g.values.type[v]]),
+                  rows, ...section("Read by", readersOf(g, v), nodeLine, 30), ...keepersOfBuffer(v));
     }
     return [...made, ...pathList()];
 }
@@ -117,13 +133,15 @@ function detailsOfNode(i) {
 
 function pathButtons(i) {
     const line = element("div", {class: "do"}, button("path-start", "Path from here"));
-    if (state.start >= 0 && state.start !== i) line.append(button("path-end", "Path from " + cut(nodeName(g, state.start), 24) + " to here"));
+    if (state.start >= 0 && state.start !== i)
+        line.append(button("path-end", "Path from " + cut(nodeName(g, state.start), 24) + " to here"));
     return line;
 }
 
 function pathList() {
-    if (!state.path.length) return state.noPath ? [element("p", {role: "status"}, "No path leads from one to the other.")] : [];
-    return section("Path, " + countText(state.path.length, "node"), state.path.map(nodeLine), 200);
+    if (!state.path.length)
+        return state.noPath ? [element("p", {role: "status"}, "No path leads from one to the other.")] : [];
+    return section("Path, " + countText(state.path.length, "node"), state.path, nodeLine, 200);
 }
 
 function selectedNode() {
@@ -139,67 +157,6 @@ function findPath() {
     state.path = there.length ? there : pathBetween(g, end, state.start);
     state.noPath = !state.path.length;
     change("lit");
-}
-
-/* ---- scopes, parameters, buckets, ops ---- */
-
-function sumOver(belongs) {
-    const sum = {nodes: 0, bytes: 0, us: 0, flop: 0};
-    for (let i = 0; i < g.count; i++) {
-        if (!exists(i) || !belongs(i)) continue;
-        sum.nodes++;
-        sum.us += Math.max(0, g.nodes.us[i]);
-        sum.flop += Math.max(0, g.nodes.flop[i]);
-        for (const v of resultsOf(g, i)) if (isBuffer(g, v)) sum.bytes += g.values.bytes[v];
-    }
-    return sum;
-}
-
-function addSums(list) {
-    const sum = sumOver(nodeTest(state.selection));
-    addRow(list, "nodes", sum.nodes.toLocaleString("en"));
-    addRow(list, "buffers", bytesText(sum.bytes));
-    if (g.time.kind !== "steps") addRow(list, "time", timeText(sum.us) + " (" + g.time.kind + ")");
-    if (sum.flop) addRow(list, "work", flopText(sum.flop));
-}
-
-function detailsOfScope(s) {
-    const list = element("dl"), same = g.scopes.same[s], copies = [];
-    for (let c = 0; c < g.scopes.count; c++) if (g.scopes.same[c] === same && c !== s) copies.push(scopeLink(c));
-    addSums(list);
-    const buttons = element("div", {class: "do"}, button("toggle", isOpen(s) ? "Close" : "Open"));
-    if (copies.length) buttons.append(button("loose", state.loose.has(same) ? "Draw equal scopes once" : "Draw each of the " + (copies.length + 1)));
-    return [element("h2", {}, "scope " + scopeName(g, s)), list, buttons, ...section("Equal to", copies, 60),
-            ...section("In it", [...listOf(g.scopes.below, s)].map(scopeLink), 60)];
-}
-
-function selectedNodes() {
-    const belongs = nodeTest(state.selection), all = [];
-    for (let i = 0; i < g.count; i++) if (exists(i) && belongs(i)) all.push(i);
-    return all;
-}
-
-function detailsOfParameter(p) {
-    const {parameters, buckets} = planOf(state.plan), list = element("dl"), bucket = parameters.bucket[p];
-    addRow(list, "type", texts[parameters.type[p]]);
-    addRow(list, "bytes", bytesText(parameters.bytes[p]));
-    addRow(list, "bucket", bucket < 0 ? "" : link("b", bucket, texts[buckets.name[bucket]]));
-    addRow(list, "subgraph", planOf(state.plan).subgraphs[parameters.subgraph[p]] || "");
-    return [element("h2", {}, "parameter " + texts[parameters.path[p]]), list, ...section("Used by", selectedNodes().map(nodeLine), 60)];
-}
-
-function detailsOfBucket(b) {
-    const {parameters, buckets} = planOf(state.plan), list = element("dl"), members = [];
-    for (let p = 0; p < parameters.path.length; p++) if (parameters.bucket[p] === b) members.push(link("p", p, texts[parameters.path[p]]));
-    addRow(list, "bytes", bytesText(buckets.bytes[b]));
-    addRow(list, "subgraph", planOf(state.plan).subgraphs[buckets.subgraph[b]] || "");
-    return [element("h2", {}, "bucket " + texts[buckets.name[b]]), list, ...section("Parameters", members, 200)];
-}
-
-function detailsOfOp(op) {
-    const list = element("dl");
-    addSums(list);
-    return [element("h2", {}, "op " + texts[op]), list, ...section("Nodes", selectedNodes().map(nodeLine), 100)];
 }
 
 /* ---- nothing selected: the whole ---- */
@@ -222,11 +179,19 @@ function detailsOfGraph() {
     return [element("h2", {}, "graph " + g.name), list, element("h3", {}, "Memory of the plan"), memory];
 }
 
-const DETAILS = {node: detailsOfNode, value: detailsOfValue, scope: detailsOfScope, parameter: detailsOfParameter,
-                 bucket: detailsOfBucket, op: detailsOfOp};
+const DETAILS = {
+    node: detailsOfNode,
+    value: detailsOfValue,
+    scope: detailsOfScope,
+    parameter: detailsOfParameter,
+    bucket: detailsOfBucket,
+    op: detailsOfOp
+};
 
 function drawDetails() {
     const panel = byId("details"), {kind, id} = state.selection || {};
     panel.setAttribute("data-shows", textOfSelection(state.selection));
     panel.replaceChildren(...(kind ? DETAILS[kind](id) : detailsOfGraph()));
+    const title = (kind ? "selected: " : "") + panel.querySelector("h2").textContent;
+    if (byId("status").textContent !== title) byId("status").textContent = title; // what a screen reader says
 }

@@ -1,8 +1,13 @@
-/* draw.js - the picture of the graph: an SVG of what the window shows, and of nothing else. Elements are kept from one
- * drawing to the next by the number of their box, so that focus stays. Where more than MOST_BOXES would be drawn, boxes
- * become bands: grey bars that say where something is. */
+/* draw.js - the picture of the graph: an SVG of what the window shows, and of nothing else. Elements are
+ * kept from one drawing to the next by the number of their box, so that focus stays. Where more than
+ * MOST_BOXES would be drawn, boxes become bands: grey bars that say where something is. */
 const MOST_BOXES = 1500, BAND = 5; // pixels on the screen
-const picture = {shown: new Map(), frames: new Map(), current: -1, isStale: true};
+const picture = {
+    shown: new Map(),
+    frames: new Map(),
+    current: -1,
+    isStale: true
+};
 
 /* Boxes in the window. */
 function boxesInWindow() {
@@ -10,7 +15,7 @@ function boxesInWindow() {
     const left = -camera.x / k, top = -camera.y / k;
     const right = left + svg.clientWidth / k, bottom = top + svg.clientHeight / k;
     return layout.drawn.filter(b => layout.x[b] < right && layout.x[b] + layout.w[b] > left &&
-                               layout.y[b] < bottom && layout.y[b] + layout.h[b] > top);
+                                    layout.y[b] < bottom && layout.y[b] + layout.h[b] > top);
 }
 
 function isFrame(b) {
@@ -30,7 +35,8 @@ function shortType(i) {
 
 /* What a node does; of a parameter, its own name. */
 function shortName(i) {
-    return isVariable(i) ? texts[planOf(state.plan).parameters.path[g.nodes.parameter[i]]].replace(/.*\//, "") : texts[g.nodes.op[i]];
+    return isVariable(i) ? texts[planOf(state.plan).parameters.path[g.nodes.parameter[i]]].replace(/.*\//, "")
+                         : texts[g.nodes.op[i]];
 }
 
 function copiesOf(s) {
@@ -56,7 +62,8 @@ function labelOfBox(b) {
     const phase = PHASE_NAMES[phaseOfBox(b)];
     if (!isScopeBox(b)) return nodeName(g, b) + ", " + firstType(b) + ", " + phase;
     const s = scopeOfBox(b), copies = copiesOf(s);
-    return (s ? "scope " + scopeName(g, s) + ", " : "") + phase + ", " + nodesText(b) + (copies > 1 ? ", one of " + copies + " equal" : "");
+    return (s ? "scope " + scopeName(g, s) + ", " : "") + phase + ", " + nodesText(b) +
+           (copies > 1 ? ", one of " + copies + " equal" : "");
 }
 
 function classOfBox(b) {
@@ -73,11 +80,17 @@ function classOfBox(b) {
 
 /* ---- elements ---- */
 
-const CHANGE_MARKS = {added: "+", removed: "\u2212", changed: "\u2260"};
+const CHANGE_MARKS = {
+    added: "+",
+    removed: "\u2212",
+    changed: "\u2260"
+};
 
 function addMark(box, b) {
     const kind = changeOfBox(b);
-    if (kind) box.append(svgElement("text", {x: layout.w[b] - 12, y: layout.h[b] - 6, class: "mark " + kind}, CHANGE_MARKS[kind]));
+    if (kind)
+        box.append(svgElement("text", {x: layout.w[b] - 12, y: layout.h[b] - 6, class: "mark " + kind},
+                              CHANGE_MARKS[kind]));
 }
 
 function addToggle(box, b, sign) {
@@ -88,13 +101,16 @@ function fillNode(box, b) {
     const isSmall = layout.h[b] === VIEW_HEIGHT, op = shortName(b), type = shortType(b);
     box.append(svgElement("rect", {width: layout.w[b], height: layout.h[b], rx: isSmall ? 9 : 4}));
     if (isSmall) {
-        box.append(svgElement("text", {x: 8, y: 14, class: "small"}, cut(op + " " + type.replace(/^[^[]*/, ""), 25)));
+        box.append(svgElement("text", {x: 8, y: 14, class: "small"},
+                              cut(op + " " + type.replace(/^[^[]*/, ""), 25)));
         return;
     }
     const time = timeOfBox(b);
     box.append(svgElement("text", {x: 8, y: 15, class: "name"}, cut(op, time ? 12 : 20)));
     box.append(svgElement("text", {x: 8, y: 29, class: "small"}, cut(type, 25)));
-    if (time) box.append(svgElement("text", {x: layout.w[b] - 6, y: 15, class: "small", "text-anchor": "end"}, time));
+    if (time)
+        box.append(
+            svgElement("text", {x: layout.w[b] - 6, y: 15, class: "small", "text-anchor": "end"}, time));
 }
 
 function fillScope(box, b) {
@@ -103,7 +119,8 @@ function fillScope(box, b) {
         for (const by of [8, 4]) box.append(svgElement("rect", {x: by, y: by, width: w, height: h, rx: 4}));
     box.append(svgElement("rect", {width: w, height: h, rx: 4}));
     box.append(svgElement("text", {x: 8, y: 18, class: "name"}, cut(titleOfScope(s), 20)));
-    box.append(svgElement("text", {x: 8, y: 35, class: "small"}, nodesText(b) + (timeOfBox(b) ? ", " + timeOfBox(b) : "")));
+    box.append(svgElement("text", {x: 8, y: 35, class: "small"},
+                          nodesText(b) + (timeOfBox(b) ? ", " + timeOfBox(b) : "")));
     addToggle(box, b, "+");
 }
 
@@ -141,7 +158,8 @@ function drawLayer(layer, kept, list) {
             layer.append(box);
         }
         box.setAttribute("class", classOfBox(b));
-        box.setAttribute("transform", "translate(" + layout.x[b].toFixed(1) + " " + layout.y[b].toFixed(1) + ")");
+        box.setAttribute("transform",
+                         "translate(" + layout.x[b].toFixed(1) + " " + layout.y[b].toFixed(1) + ")");
         box.setAttribute("tabindex", b === picture.current ? 0 : -1);
         box.setAttribute("aria-pressed", lit.boxes.has(b));
     }
@@ -153,7 +171,13 @@ function drawBands(list) {
     for (const b of list) {
         const key = parentOfBox(b) + ":" + phaseOfBox(b) + ":" + Math.floor(layout.y[b] * camera.k / BAND);
         const bar = bars.get(key);
-        if (!bar) bars.set(key, {x0: layout.x[b], x1: layout.x[b] + layout.w[b], y0: layout.y[b], y1: layout.y[b] + layout.h[b]});
+        if (!bar)
+            bars.set(key, {
+                x0: layout.x[b],
+                x1: layout.x[b] + layout.w[b],
+                y0: layout.y[b],
+                y1: layout.y[b] + layout.h[b]
+            });
         else {
             bar.x0 = Math.min(bar.x0, layout.x[b]);
             bar.x1 = Math.max(bar.x1, layout.x[b] + layout.w[b]);
@@ -161,44 +185,8 @@ function drawBands(list) {
         }
     }
     byId("bands").replaceChildren(...[...bars.values()].slice(0, 4000).map(
-        bar => svgElement("rect", {x: bar.x0, y: bar.y0, width: bar.x1 - bar.x0, height: bar.y1 - bar.y0, class: "band"})));
-}
-
-/* ---- edges: few elements, each the lines of a kind ---- */
-
-function edgeShape(a, b) {
-    const {x, y, w, h} = layout, p = phaseOfBox(a);
-    if (p !== phaseOfBox(b)) {
-        const x1 = x[a] + w[a], y1 = y[a] + h[a] / 2, x2 = x[b], y2 = y[b] + h[b] / 2, bend = Math.min(80, Math.abs(x2 - x1) / 2 + 10);
-        return [x1, y1, x1 + bend, y1, x2 - bend - 6, y2, x2 - 6, y2, "l0 -3.5l6 3.5l-6 3.5z"];
-    }
-    const isUp = p === BACKWARD, sign = isUp ? -1 : 1;
-    const x1 = x[a] + w[a] / 2, y1 = isUp ? y[a] : y[a] + h[a];
-    const x2 = x[b] + w[b] / 2, y2 = (isUp ? y[b] + h[b] : y[b]) - 6 * sign, bend = sign * Math.min(60, Math.abs(y2 - y1) / 2 + 6);
-    return [x1, y1, x1, y1 + bend, x2, y2 - bend, x2, y2, "l-3.5 0l3.5 " + 6 * sign + "l3.5 " + -6 * sign + "z"];
-}
-
-function isOnPath(e) {
-    return lit.steps.has(boxes.from[e] + ":" + boxes.to[e]);
-}
-
-function drawEdges(shown) {
-    const lines = {plain: "", cross: "", lit: ""}, heads = {plain: "", lit: ""}, done = new Set();
-    for (const b of shown)
-        for (const group of [boxes.outward, boxes.inward])
-            for (const e of listOf(group, b)) {
-                if (done.has(e) || done.size > 6000) continue;
-                done.add(e);
-                const s = edgeShape(boxes.from[e], boxes.to[e]).map(n => typeof n === "number" ? Math.round(n * 10) / 10 : n);
-                const isLit = isOnPath(e) || (!lit.steps.size && (lit.boxes.has(boxes.from[e]) || lit.boxes.has(boxes.to[e])));
-                const isCross = phaseOfBox(boxes.from[e]) !== phaseOfBox(boxes.to[e]);
-                lines[isLit ? "lit" : isCross ? "cross" : "plain"] += "M" + s[0] + " " + s[1] + "C" + s.slice(2, 8).join(" ");
-                if (isLit || !isCross) heads[isLit ? "lit" : "plain"] += "M" + s[6] + " " + s[7] + s[8];
-            }
-    byId("edges").replaceChildren(
-        svgElement("path", {class: "edges cross", d: lines.cross}), svgElement("path", {class: "edges", d: lines.plain}),
-        svgElement("path", {class: "heads", d: heads.plain}), svgElement("path", {class: "edges lit", d: lines.lit}),
-        svgElement("path", {class: "heads lit", d: heads.lit}));
+        bar => svgElement(
+            "rect", {x: bar.x0, y: bar.y0, width: bar.x1 - bar.x0, height: bar.y1 - bar.y0, class: "band"})));
 }
 
 /* ---- all of it ---- */
@@ -211,7 +199,8 @@ function forgetElements() {
 }
 
 function drawWindow() {
-    byId("camera").setAttribute("transform", "translate(" + camera.x + " " + camera.y + ") scale(" + camera.k + ")");
+    byId("camera").setAttribute("transform",
+                                "translate(" + camera.x + " " + camera.y + ") scale(" + camera.k + ")");
     const inside = boxesInWindow(), frames = inside.filter(isFrame), leaves = inside.filter(b => !isFrame(b));
     const isMany = leaves.length > MOST_BOXES;
     if (!inside.includes(picture.current)) picture.current = leaves.length ? leaves[0] : -1;

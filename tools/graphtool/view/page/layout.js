@@ -1,12 +1,21 @@
-/* layout.js - where boxes are. C gives each child of a scope its row and column (tools/graphtool/view); here rows get
- * heights and places, so that an opened scope makes its row taller and leaves the order of all others as it was.
- * Data flows downwards in forward and update, upwards in backward, whose gradients so stand beside their layers: there
- * what runs last has row 0.
- * Units: pixels at scale 1. */
+/* layout.js - where boxes are. C gives each child of a scope its row and column (tools/graphtool/view); here
+ * rows get heights and places, so that an opened scope makes its row taller and leaves the order of all
+ * others as it was. Data flows downwards in forward and update, upwards in backward, whose gradients so
+ * stand beside their layers: there what runs last has row 0. Units: pixels at scale 1. */
 const NODE_WIDTH = 150, NODE_HEIGHT = 36, VIEW_HEIGHT = 20, SCOPE_WIDTH = 170, SCOPE_HEIGHT = 46;
 const GAP_X = 18, GAP_Y = 24, FRAME_TOP = 24, FRAME_PAD = 14, PHASE_GAP = 110;
 const LONGEST_LINE = 24; // boxes of a row that lie side by side; more continue in a next line
-const layout = {x: null, y: null, w: null, h: null, drawn: [], inside: null, chained: null, width: 0, height: 0};
+const layout = {
+    x: null,
+    y: null,
+    w: null,
+    h: null,
+    drawn: [],
+    inside: null,
+    chained: null,
+    width: 0,
+    height: 0
+};
 
 /* A node that only names memory: a view of another value, or a parameter. */
 function isView(i) {
@@ -20,7 +29,8 @@ function isVariable(i) {
     return g.nodes.parameter[i] >= 0 && g.operands.at[i] === g.operands.at[i + 1];
 }
 
-/* C gives equal scopes one row. Where they are drawn one by one and read each other, each gets a row of its own. */
+/* C gives equal scopes one row. Where they are drawn one by one and read each other, each gets a row of its
+ * own. */
 function rowOfScope(s, phase) {
     const {same, ordinal, copies} = g.scopes, row = g.layout.scope_row[phase * g.scopes.count + s];
     return layout.chained.has(scopeBox(same[s], phase)) ? row + ordinal[s] / copies[same[s]] : row;
@@ -32,13 +42,15 @@ function childrenOf(s, phase) {
     for (const i of listOf(g.own, offset + s))
         if (state.keepPlaces || exists(i)) list.push([rows.row[i], rows.column[i], i]);
     for (const c of listOf(g.scopes.below, s))
-        if (boxes.isDrawn[c] && rows.scope_row[offset + c] >= 0 && (state.keepPlaces || boxes.alive[offset + c]))
+        if (boxes.isDrawn[c] && rows.scope_row[offset + c] >= 0 &&
+            (state.keepPlaces || boxes.alive[offset + c]))
             list.push([rowOfScope(c, phase), rows.scope_column[offset + c], scopeBox(c, phase)]);
     return list.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
 }
 
-/* Edges between siblings: both ends of a drawn edge are lifted to boxes in one frame. By box: its neighbours in rows above
- * it, which are what it reads; in backward, what reads it. {upper: a box by edge, weight, groups: edges by lower box} */
+/* Edges between siblings: both ends of a drawn edge are lifted to boxes in one frame. By box: its neighbours
+ * in rows above it, which are what it reads; in backward, what reads it. {upper: a box by edge, weight,
+ * groups: edges by lower box} */
 function liftEdges() {
     const upper = [], lower = [], weights = [], depth = g.scopes.depth, {from, to, weight} = boxes.placing;
     for (let e = 0; e < from.length; e++) {
@@ -84,12 +96,14 @@ function linesOf(children) {
         let end = at;
         while (end < children.length && children[end][0] === children[at][0]) end++;
         const parts = Math.ceil((end - at) / LONGEST_LINE), size = Math.ceil((end - at) / parts);
-        for (; at < end; at = Math.min(end, at + size)) lines.push(children.slice(at, Math.min(end, at + size)).map(c => c[2]));
+        for (; at < end; at = Math.min(end, at + size))
+            lines.push(children.slice(at, Math.min(end, at + size)).map(c => c[2]));
     }
     return lines;
 }
 
-/* Centres of a line's boxes: each under the middle of its neighbours above, as far as those beside it leave room. */
+/* Centres of a line's boxes: each under the middle of its neighbours above, as far as those beside it leave
+ * room. */
 function placeLine(line, above) {
     let last = -Infinity, off = 0, known = 0;
     for (const b of line) {
@@ -109,7 +123,8 @@ function placeLine(line, above) {
         last = x + layout.w[b] / 2 + GAP_X;
     }
     const first = line[0], end = line[line.length - 1];
-    const shift = known ? off / known : -(layout.x[first] - layout.w[first] / 2 + layout.x[end] + layout.w[end] / 2) / 2;
+    const shift = known ? off / known
+                        : -(layout.x[first] - layout.w[first] / 2 + layout.x[end] + layout.w[end] / 2) / 2;
     for (const b of line) layout.x[b] += shift;
 }
 

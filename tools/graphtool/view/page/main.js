@@ -28,13 +28,21 @@ function drawTabs() {
 /* Arrows move between tabs, as readers of a tablist expect. */
 function listenTabs() {
     for (const tab of shownTabs())
-        byId("tabs").append(element("button", {type: "button", role: "tab", id: "tab-" + tab.id, "aria-controls": "view-" + tab.id, "data-tab": tab.id}, tab.name));
+        byId("tabs").append(element("button", {
+            type: "button",
+            role: "tab",
+            id: "tab-" + tab.id,
+            "aria-controls": "view-" + tab.id,
+            "data-tab": tab.id
+        },
+                                    tab.name));
     byId("tabs").addEventListener("click", e => {
         const tab = e.target.closest("[data-tab]");
         if (tab) showTab(tab.getAttribute("data-tab"));
     });
     byId("tabs").addEventListener("keydown", e => {
-        const by = {ArrowLeft: -1, ArrowRight: 1}[e.key], all = [...byId("tabs").children], at = all.indexOf(e.target);
+        const by = {ArrowLeft: -1, ArrowRight: 1}[e.key], all = [...byId("tabs").children],
+              at = all.indexOf(e.target);
         if (!by || at < 0) return;
         const next = all[(at + by + all.length) % all.length];
         next.focus();
@@ -58,8 +66,14 @@ function closeAll() {
 }
 
 const BUTTONS = {
-    "zoom-in": () => zoomBy(1.25), "zoom-out": () => zoomBy(0.8), "fit": fit, "close-all": closeAll, "save": saveSvg,
-    "path-start": () => setStart(selectedNode()), "path-end": findPath, "loose": toggleLoose,
+    "zoom-in": () => zoomBy(1.25),
+    "zoom-out": () => zoomBy(0.8),
+    "fit": fit,
+    "close-all": closeAll,
+    "save": saveSvg,
+    "path-start": () => setStart(selectedNode()),
+    "path-end": findPath,
+    "loose": toggleLoose,
     "toggle": () => toggle(scopeBox(state.selection.id, FORWARD)),
 };
 
@@ -74,14 +88,17 @@ function listenButtons() {
 /* Views in the order in which they are drawn: boxes and what is lit first. */
 function listViews() {
     views.push({tab: "", draw: refresh}, {tab: "", draw: drawTabs}, {tab: "", draw: drawHead},
-               {tab: "graph", draw: drawPicture}, {tab: "memory", draw: drawMemoryView}, {tab: "streams", draw: drawStreamsView},
-               {tab: "tables", draw: drawTables}, {tab: "changes", draw: drawChanges},
-               {tab: "", draw: what => what.has("camera") && what.size === 1 ? 0 : drawDetails()}, {tab: "", draw: writeAddress});
+               {tab: "graph", draw: drawPicture}, {tab: "memory", draw: drawMemoryView},
+               {tab: "streams", draw: drawStreamsView}, {tab: "tables", draw: drawTables},
+               {tab: "changes", draw: drawChanges},
+               {tab: "", draw: what => what.has("camera") && what.size === 1 ? 0 : drawDetails()},
+               {tab: "", draw: writeAddress});
 }
 
 listViews();
 fillHead();
-for (const listen of [listenTabs, listenHead, listenSelect, listenCamera, listenMemory, listenStreams, listenTables, listenChanges,
-                      listenSearch, listenAddress, listenKeys, listenButtons]) listen();
+for (const listen of [listenTabs, listenHead, listenSelect, listenCamera, listenMemory, listenStreams,
+                      listenTables, listenChanges, listenSearch, listenAddress, listenKeys, listenButtons])
+    listen();
 readAddress();
 change("all");

@@ -1,6 +1,12 @@
-/* memory.js - the memory map: each buffer of the arena is a rectangle, from the step that makes it to the last that needs
- * it, at its addresses. Below: what is alive at a step. */
-const memory = {zoomsY: true, full: memoryPlane, draw: drawMemory, find: findMemory, pick: pickMemory};
+/* memory.js - the memory map: each buffer of the arena is a rectangle, from the step that makes it to the
+ * last that needs it, at its addresses. Below: what is alive at a step. */
+const memory = {
+    zoomsY: true,
+    full: memoryPlane,
+    draw: drawMemory,
+    find: findMemory,
+    pick: pickMemory
+};
 const PHASE_COLOURS = ["forward", "backward", "update"];
 
 /* x: steps; y: bytes. */
@@ -19,13 +25,17 @@ function drawBytes(pen, from, end, offset, bytes, colour, text, isLit) {
     const w = Math.max(1, toX(memory, end) - x), h = Math.max(1, toY(memory, offset) - y);
     if (x > memory.width || y > memory.height || x + w < LEFT || y + h < 0) return;
     const hasLine = w > 3 && h > 3;
-    pen.rect(x, y, w, h, hasLine || isLit ? colour : colour + "-line", isLit ? "lit" : hasLine ? colour + "-line" : "", isLit ? 3 : 1);
-    if (w > 60 && h > 13) pen.text(Math.max(x, LEFT) + 4, Math.min(y + h / 2 + 4, memory.height - BOTTOM - 3), cut(text, Math.floor(w / 7)));
+    const line = hasLine ? colour + "-line" : "";
+    pen.rect(x, y, w, h, hasLine || isLit ? colour : colour + "-line", isLit ? "lit" : line, isLit ? 3 : 1);
+    if (w > 60 && h > 13)
+        pen.text(Math.max(x, LEFT) + 4, Math.min(y + h / 2 + 4, memory.height - BOTTOM - 3),
+                 cut(text, Math.floor(w / 7)));
 }
 
 function drawBuffer(pen, v, isLit) {
     const {from, until, offset, bytes, node} = g.values;
-    drawBytes(pen, from[v], until[v] + 1, offset[v], bytes[v], colourOfBuffer(v), texts[g.nodes.op[node[v]]], isLit);
+    drawBytes(pen, from[v], until[v] + 1, offset[v], bytes[v], colourOfBuffer(v), texts[g.nodes.op[node[v]]],
+              isLit);
 }
 
 /* Scratch of kernels, in the step of their nodes. */
@@ -70,8 +80,11 @@ function stepAt(x) {
 function findMemory(x, y) {
     const step = stepAt(x), {offset, bytes, from, until} = g.values, scratch = g.workspaces;
     for (let v = 0; v < offset.length; v++)
-        if (from[v] <= step && step <= until[v] && offset[v] <= y && y < offset[v] + bytes[v] && isBuffer(g, v)) return {kind: "value", id: v};
-    const w = scratch.node.findIndex((i, at) => g.nodes.step[i] === step && scratch.offset[at] <= y && y < scratch.offset[at] + scratch.bytes[at]);
+        if (from[v] <= step && step <= until[v] && offset[v] <= y && y < offset[v] + bytes[v] &&
+            isBuffer(g, v))
+            return {kind: "value", id: v};
+    const w = scratch.node.findIndex((i, at) => g.nodes.step[i] === step && scratch.offset[at] <= y &&
+                                                y < scratch.offset[at] + scratch.bytes[at]);
     return w < 0 ? null : {kind: "node", id: scratch.node[w]};
 }
 
@@ -86,26 +99,38 @@ function pickMemory(x, y, found) {
 const MOST_ALIVE = 100;
 
 function aliveRow(key, name, i, bytes, from, until, isLit) {
-    return {key, isLit, cells: [name, texts[g.nodes.op[i]], texts[g.scopes.path[g.nodes.scope[i]]], bytes, from, until]};
+    return {
+        key,
+        isLit,
+        cells: [name, texts[g.nodes.op[i]], texts[g.scopes.path[g.nodes.scope[i]]], bytes, from, until]
+    };
 }
 
 /* Buffers and workspaces, the largest first. */
 function aliveRows() {
     const {name, node, bytes, from, until} = g.values, scratch = g.workspaces, step = state.step;
-    const rows = aliveAt(g, step).map(v => aliveRow("v" + v, texts[name[v]], node[v], bytes[v], from[v], until[v], lit.buffers[v]));
+    const rows = aliveAt(g, step).map(
+        v => aliveRow("v" + v, texts[name[v]], node[v], bytes[v], from[v], until[v], lit.buffers[v]));
     scratch.node.forEach((i, at) => {
-        if (g.nodes.step[i] === step) rows.push(aliveRow("n" + i, "workspace", i, scratch.bytes[at], step, step, lit.nodes[i]));
+        if (g.nodes.step[i] === step)
+            rows.push(aliveRow("n" + i, "workspace", i, scratch.bytes[at], step, step, lit.nodes[i]));
     });
     return rows.sort((a, b) => b.cells[3] - a.cells[3]);
 }
 
 function drawAlive() {
-    const alive = aliveRows(), total = alive.reduce((sum, row) => sum + row.cells[3], 0), rows = alive.slice(0, MOST_ALIVE);
-    const title = "Alive at step " + state.step + ": " + countText(alive.length, "buffer") + ", " + bytesText(total) +
-        (g.peak_step === state.step ? ", the peak" : "");
-    byId("alive").replaceChildren(element("h3", {}, title),
-        plainTable([["value"], ["made by"], ["scope"], ["bytes", "bytes"], ["from", "number"], ["until", "number"]], rows));
-    if (alive.length > MOST_ALIVE) byId("alive").append(element("p", {class: "quiet"}, "and " + (alive.length - MOST_ALIVE) + " smaller ones"));
+    const alive = aliveRows(), total = alive.reduce((sum, row) => sum + row.cells[3], 0),
+          rows = alive.slice(0, MOST_ALIVE);
+    const title = "Alive at step " + state.step + ": " + countText(alive.length, "buffer") + ", " +
+                  bytesText(total) + (g.peak_step === state.step ? ", the peak" : "");
+    byId("alive").replaceChildren(
+        element("h3", {}, title),
+        plainTable(
+            [["value"], ["made by"], ["scope"], ["bytes", "bytes"], ["from", "number"], ["until", "number"]],
+            rows));
+    if (alive.length > MOST_ALIVE)
+        byId("alive").append(
+            element("p", {class: "quiet"}, "and " + (alive.length - MOST_ALIVE) + " smaller ones"));
 }
 
 function drawMemoryView() {
@@ -113,8 +138,10 @@ function drawMemoryView() {
     slider.max = g.steps - 1;
     slider.value = state.step;
     byId("step-name").value = state.step + " of " + (g.steps - 1);
-    memory.canvas.setAttribute("aria-label", "Memory map of graph " + g.name + ": " + bytesText(g.arena) + " over " + g.steps +
-        " steps, the most at step " + g.peak_step + ". The table below lists what is alive at a step.");
+    memory.canvas.setAttribute("aria-label", "Memory map of graph " + g.name + ": " + bytesText(g.arena) +
+                                                 " over " + g.steps + " steps, the most at step " +
+                                                 g.peak_step +
+                                                 ". The table below lists what is alive at a step.");
     drawChart(memory, canvasPen(memory.canvas));
     drawAlive();
 }

@@ -8,7 +8,8 @@ function passText() {
     let nodes = 0;
     for (let i = 0; i < g.count; i++) nodes += exists(i);
     const last = state.pass === g.last ? ", what runs" : "";
-    return (state.pass ? "after " : "") + g.passes[state.pass] + " (" + (state.pass + 1) + " of " + g.passes.length + last + "): " + countText(nodes, "node");
+    return (state.pass ? "after " : "") + g.passes[state.pass] + " (" + (state.pass + 1) + " of " +
+           g.passes.length + last + "): " + countText(nodes, "node");
 }
 
 function drawHead(what) {
@@ -26,8 +27,10 @@ function drawHead(what) {
 }
 
 function fillGraphs() {
-    byId("graph").replaceChildren(...data.plans[state.plan].graphs.map((graph, at) =>
-        element("option", {value: at}, graph.name + " (" + graph.mode + (graph.phase === "whole" ? "" : ", " + graph.phase) + ")")));
+    byId("graph").replaceChildren(...data.plans[state.plan].graphs.map(
+        (graph, at) => element("option", {value: at},
+                               graph.name + " (" + graph.mode +
+                                   (graph.phase === "whole" ? "" : ", " + graph.phase) + ")")));
 }
 
 /* The graph of the same name in the other plan, or its first. */
@@ -41,14 +44,26 @@ function fillHead() {
     document.title = data.title + " - graphtool view";
     byId("title").textContent = data.title;
     byId("plan-label").hidden = data.plans.length < 2;
-    data.plans.forEach((plan, at) => byId("plan").append(element("option", {value: at}, "AB"[at] + " " + plan.name)));
-    for (const [name, value] of data.settings) byId("settings").querySelector("tbody").append(element("tr", {}, element("th", {scope: "row"}, name), element("td", {}, value)));
+    data.plans.forEach((plan, at) =>
+                           byId("plan").append(element("option", {value: at}, "AB"[at] + " " + plan.name)));
+    for (const [name, value] of data.settings)
+        byId("settings")
+            .querySelector("tbody")
+            .append(element("tr", {}, element("th", {scope: "row"}, name), element("td", {}, value)));
     byId("settings").hidden = !data.settings.length;
-    const kinds = [["forward", "forward"], ["backward", "backward"], ["update", "update"], ["collective", "collective"], ["memory", "view of memory"]];
+    const kinds = [
+        ["forward", "forward"], ["backward", "backward"], ["update", "update"], ["collective", "collective"],
+        ["memory", "view of memory"]
+    ];
     for (const [colour, name] of kinds)
-        byId("legend").append(element("span", {}, element("i", {style: "background:var(--" + colour + ");border-color:var(--" + colour + "-line)"}), name));
+        byId("legend").append(element(
+            "span", {},
+            element("i", {style: "background:var(--" + colour + ");border-color:var(--" + colour + "-line)"}),
+            name));
     if (data.difference)
-        for (const kind of Object.keys(CHANGE_MARKS)) byId("legend").append(element("span", {class: kind}, CHANGE_MARKS[kind] + " " + CHANGE_WORDS[kind]));
+        for (const kind of Object.keys(CHANGE_MARKS))
+            byId("legend").append(
+                element("span", {class: kind}, CHANGE_MARKS[kind] + " " + CHANGE_WORDS[kind]));
 }
 
 function listenHead() {

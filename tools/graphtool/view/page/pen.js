@@ -1,5 +1,5 @@
-/* pen.js - rectangles, lines and text, drawn on a canvas or written as an SVG: memory map and streams draw with either.
- * Colours are names of the variables of page.css. */
+/* pen.js - rectangles, lines and text, drawn on a canvas or written as an SVG: memory map and streams draw
+ * with either. Colours are names of the variables of page.css. */
 function colours() {
     const style = getComputedStyle(document.documentElement), known = {};
     return name => known[name] || (known[name] = style.getPropertyValue("--" + name).trim());
@@ -16,7 +16,8 @@ function canvasPen(canvas) {
     at.scale(scale, scale);
     at.font = "11px 'Liberation Sans', Arial, sans-serif";
     return {
-        width, height,
+        width,
+        height,
         rect(x, y, w, h, fill, stroke, thick) {
             if (w <= 1.5 && !stroke) {
                 const dot = (Math.floor(x) * 10000 + Math.floor(y)) * 10000 + Math.floor(h);
@@ -57,27 +58,54 @@ function canvasPen(canvas) {
     };
 }
 
-const ANCHORS = {right: "end", center: "middle", left: "start"};
+const ANCHORS = {
+    right: "end",
+    center: "middle",
+    left: "start"
+};
 
 /* The same as an <svg>; its `made` is the element. */
 function svgPen(width, height) {
-    const colour = colours(), made = svgElement("svg", {width, height, viewBox: "0 0 " + width + " " + height});
+    const colour = colours(),
+          made = svgElement("svg", {width, height, viewBox: "0 0 " + width + " " + height});
     made.append(svgElement("rect", {width, height, fill: colour("ground")}));
     let into = made, clips = 0;
     const round = n => Math.round(n * 10) / 10;
     return {
-        width, height, made,
+        width,
+        height,
+        made,
         rect(x, y, w, h, fill, stroke, thick) {
-            into.append(svgElement("rect", {x: round(x), y: round(y), width: round(w), height: round(h), fill: colour(fill),
-                                            stroke: stroke ? colour(stroke) : "none", "stroke-width": thick || 1}));
+            into.append(svgElement("rect", {
+                x: round(x),
+                y: round(y),
+                width: round(w),
+                height: round(h),
+                fill: colour(fill),
+                stroke: stroke ? colour(stroke) : "none",
+                "stroke-width": thick || 1
+            }));
         },
         line(x1, y1, x2, y2, stroke, dash) {
-            into.append(svgElement("line", {x1: round(x1), y1: round(y1), x2: round(x2), y2: round(y2), stroke: colour(stroke),
-                                            "stroke-dasharray": dash ? "4 3" : "none"}));
+            into.append(svgElement("line", {
+                x1: round(x1),
+                y1: round(y1),
+                x2: round(x2),
+                y2: round(y2),
+                stroke: colour(stroke),
+                "stroke-dasharray": dash ? "4 3" : "none"
+            }));
         },
         text(x, y, text, fill, align) {
-            into.append(svgElement("text", {x: round(x), y: round(y), fill: colour(fill || "text"), "text-anchor": ANCHORS[align || "left"],
-                                            "font-size": 11, "font-family": "Liberation Sans, Arial, sans-serif"}, text));
+            into.append(svgElement("text", {
+                x: round(x),
+                y: round(y),
+                fill: colour(fill || "text"),
+                "text-anchor": ANCHORS[align || "left"],
+                "font-size": 11,
+                "font-family": "Liberation Sans, Arial, sans-serif"
+            },
+                                   text));
         },
         clip(x, y, w, h) {
             const id = "clip" + clips++, clip = svgElement("clipPath", {id});

@@ -2,14 +2,17 @@
 
 /* The rules of page.css for the picture, with the values of their variables. */
 function pictureStyle() {
-    const colour = colours(), rules = document.querySelector("style").textContent.split("/" + "*PICTURE*/")[1];
+    const colour = colours(), rules = document.querySelector("style").textContent.split("/" +
+                                                                                        "*PICTURE*/")[1];
     return rules.replace(/var\(--([\w-]+)\)/g, (all, name) => colour(name));
 }
 
 function graphSvg() {
     const svg = byId("picture"), {clientWidth: width, clientHeight: height} = svg;
     const made = svgElement("svg", {width, height, viewBox: "0 0 " + width + " " + height});
-    made.append(svgElement("style", {}, pictureStyle()), svgElement("rect", {width, height, fill: colours()("ground")}), byId("camera").cloneNode(true));
+    made.append(svgElement("style", {}, pictureStyle()),
+                svgElement("rect", {width, height, fill: colours()("ground")}),
+                byId("camera").cloneNode(true));
     return made;
 }
 
@@ -19,7 +22,11 @@ function chartSvg(chart) {
     return pen.made;
 }
 
-const SVGS = {graph: graphSvg, memory: () => chartSvg(memory), streams: () => chartSvg(streams)};
+const SVGS = {
+    graph: graphSvg,
+    memory: () => chartSvg(memory),
+    streams: () => chartSvg(streams)
+};
 
 /* By a link that is clicked: the browser asks where, or has its folder. */
 function saveSvg() {

@@ -1,7 +1,11 @@
-/* search.js - finds scopes, parameters, ops, nodes by any part of their texts. Each text is looked at once; then columns of
- * numbers say who has it. Several words must all be found, each in some text of the thing. */
+/* search.js - finds scopes, parameters, ops, nodes by any part of their texts. Each text is looked at once;
+ * then columns of numbers say who has it. Several words must all be found, each in some text of the thing. */
 const MOST_FOUND = 60;
-const found = {items: [], total: 0, at: -1};
+const found = {
+    items: [],
+    total: 0,
+    at: -1
+};
 
 /* By text: whether it contains the word. */
 function textsWith(word) {
@@ -20,30 +24,44 @@ function addFound(key, text, note) {
 }
 
 function searchFor(text) {
-    const words = text.toLowerCase().split(/\s+/).filter(word => word).map(textsWith), {nodes, values, scopes} = g;
+    const words = text.toLowerCase().split(/\s+/).filter(word => word).map(textsWith),
+          {nodes, values, scopes} = g;
     const parameters = planOf(state.plan).parameters;
     Object.assign(found, {items: [], total: 0, at: -1});
     if (!words.length) return;
-    searchColumns(words, [scopes.path], scopes.count, s => addFound("s" + s, scopeName(g, s), "scope, " + countText(scopes.nodes[s], "node")), s => s > 0);
-    searchColumns(words, [parameters.path], parameters.path.length, p => addFound("p" + p, texts[parameters.path[p]], "parameter " + texts[parameters.type[p]]));
-    const scopeText = nodes.scope.map(s => scopes.path[s]), name = new Float64Array(g.count), type = new Float64Array(g.count);
+    searchColumns(words, [scopes.path], scopes.count,
+                  s => addFound("s" + s, scopeName(g, s), "scope, " + countText(scopes.nodes[s], "node")),
+                  s => s > 0);
+    searchColumns(words, [parameters.path], parameters.path.length,
+                  p =>
+                      addFound("p" + p, texts[parameters.path[p]], "parameter " + texts[parameters.type[p]]));
+    const scopeText = nodes.scope.map(s => scopes.path[s]), name = new Float64Array(g.count),
+          type = new Float64Array(g.count);
     for (let i = 0; i < g.count; i++)
         if (g.results.at[i] < g.results.at[i + 1]) {
             name[i] = values.name[g.results.at[i]];
             type[i] = values.type[g.results.at[i]];
         }
     searchColumns(words, [nodes.op, name, type, scopeText, nodes.attrs, nodes.kernel, nodes.source], g.count,
-                  i => addFound("n" + i, nodeName(g, i), texts[scopes.path[nodes.scope[i]]] + ", " + PHASE_NAMES[nodes.phase[i]] + (exists(i) ? "" : ", not in this pass")));
+                  i => addFound("n" + i, nodeName(g, i),
+                                texts[scopes.path[nodes.scope[i]]] + ", " + PHASE_NAMES[nodes.phase[i]] +
+                                    (exists(i) ? "" : ", not in this pass")));
 }
 
 function drawFound() {
-    const list = byId("found"), field = byId("search"), isOpenList = field.value.trim() !== "" && document.activeElement === field;
+    const list = byId("found"), field = byId("search"),
+          isOpenList = field.value.trim() !== "" && document.activeElement === field;
     list.hidden = !isOpenList;
     field.setAttribute("aria-expanded", isOpenList);
-    list.replaceChildren(...found.items.map((item, at) => element("li", {role: "option", id: "found-" + at, "data-found": at, "aria-selected": at === found.at},
-                                                                    item.text + " ", element("small", {}, item.note))));
+    list.replaceChildren(...found.items.map(
+        (item, at) => element(
+            "li", {role: "option", id: "found-" + at, "data-found": at, "aria-selected": at === found.at},
+            item.text + " ", element("small", {}, item.note))));
     const more = found.total - found.items.length;
-    if (more > 0 || !found.total) list.append(element("li", {role: "presentation"}, element("small", {}, more > 0 ? "and " + more.toLocaleString("en") + " more" : "nothing found")));
+    if (more > 0 || !found.total)
+        list.append(element(
+            "li", {role: "presentation"},
+            element("small", {}, more > 0 ? "and " + more.toLocaleString("en") + " more" : "nothing found")));
     if (found.at >= 0) {
         field.setAttribute("aria-activedescendant", "found-" + found.at);
         list.children[found.at].scrollIntoView({block: "nearest"});
@@ -67,7 +85,8 @@ function listenSearch() {
     field.addEventListener("blur", () => byId("found").hidden = true);
     field.addEventListener("keydown", e => {
         if (e.key === "ArrowDown" || e.key === "ArrowUp") {
-            found.at = Math.max(0, Math.min(found.items.length - 1, found.at + (e.key === "ArrowDown" ? 1 : -1)));
+            found.at =
+                Math.max(0, Math.min(found.items.length - 1, found.at + (e.key === "ArrowDown" ? 1 : -1)));
             drawFound();
             e.preventDefault();
         } else if (e.key === "Enter") takeFound(Math.max(0, found.at));

@@ -1,8 +1,21 @@
 /* select.js - what is selected, in every view. A selection is a kind and a number:
  *   node n, value v, scope s, parameter p, bucket b, op (a number into texts).
  * `lit` is what that means for the views: nodes, buffers, boxes. */
-const KINDS = {n: "node", v: "value", s: "scope", p: "parameter", b: "bucket", o: "op"};
-const lit = {nodes: null, buffers: null, boxes: new Set(), near: new Set(), steps: new Set()};
+const KINDS = {
+    n: "node",
+    v: "value",
+    s: "scope",
+    p: "parameter",
+    b: "bucket",
+    o: "op"
+};
+const lit = {
+    nodes: null,
+    buffers: null,
+    boxes: new Set(),
+    near: new Set(),
+    steps: new Set()
+};
 
 function select(kind, id) {
     state.selection = kind ? {kind, id} : null;
@@ -14,8 +27,14 @@ function select(kind, id) {
 /* "n12" as a selection of node 12; null where the graph has none. */
 function selectionOf(text) {
     const kind = KINDS[text[0]], id = Number(text.slice(1));
-    const limits = {node: g.count, value: g.values.node.length, scope: g.scopes.count, op: texts.length,
-                    parameter: planOf(state.plan).parameters.path.length, bucket: planOf(state.plan).buckets.name.length};
+    const limits = {
+        node: g.count,
+        value: g.values.node.length,
+        scope: g.scopes.count,
+        op: texts.length,
+        parameter: planOf(state.plan).parameters.path.length,
+        bucket: planOf(state.plan).buckets.name.length
+    };
     return kind && Number.isInteger(id) && id >= 0 && id < limits[kind] ? {kind, id} : null;
 }
 
@@ -27,12 +46,18 @@ function textOfSelection(selection) {
 function nodeTest(selection) {
     const {kind, id} = selection;
     switch (kind) {
-    case "node": return i => i === id;
-    case "value": return i => i === g.values.node[id];
-    case "scope": return i => isWithin(g, g.nodes.scope[i], id);
-    case "parameter": return i => g.nodes.parameter[i] === id;
-    case "bucket": return i => g.nodes.bucket[i] === id;
-    default: return i => g.nodes.op[i] === id;
+    case "node":
+        return i => i === id;
+    case "value":
+        return i => i === g.values.node[id];
+    case "scope":
+        return i => isWithin(g, g.nodes.scope[i], id);
+    case "parameter":
+        return i => g.nodes.parameter[i] === id;
+    case "bucket":
+        return i => g.nodes.bucket[i] === id;
+    default:
+        return i => g.nodes.op[i] === id;
     }
 }
 
@@ -53,37 +78,45 @@ function lightSelection(selection) {
     for (let i = 0; i < g.count; i++) {
         if (!belongs(i)) continue;
         lit.nodes[i] = 1;
-        if (kind !== "value") for (const v of resultsOf(g, i)) lit.buffers[g.root[v]] = 1;
+        if (kind !== "value")
+            for (const v of resultsOf(g, i)) lit.buffers[g.root[v]] = 1;
         if (exists(i) && kind !== "scope") lit.boxes.add(boxOfNode(i));
     }
     if (kind === "value") lit.buffers[g.root[id]] = 1;
     if (kind === "scope") lightScope(id);
-    if ((kind === "node" || kind === "value") && !state.path.length) lightNeighbours(kind === "node" ? id : g.values.node[id]);
+    if ((kind === "node" || kind === "value") && !state.path.length)
+        lightNeighbours(kind === "node" ? id : g.values.node[id]);
 }
 
 /* The boxes of a scope; where it lies in a closed one, those of that. */
 function lightScope(s) {
     const holder = boxes.holder[s] < 0 ? s : boxes.holder[s];
-    for (let p = 0; p < PHASES; p++) if (boxes.alive[p * g.scopes.count + holder]) lit.boxes.add(scopeBox(holder, p));
+    for (let p = 0; p < PHASES; p++)
+        if (boxes.alive[p * g.scopes.count + holder]) lit.boxes.add(scopeBox(holder, p));
 }
 
 function lightNeighbours(i) {
-    for (const v of operandsOf(g, i)) if (exists(g.values.node[v])) lit.near.add(boxOfNode(g.values.node[v]));
-    for (const v of resultsOf(g, i)) for (const reader of readersOf(g, v)) lit.near.add(boxOfNode(reader));
+    for (const v of operandsOf(g, i))
+        if (exists(g.values.node[v])) lit.near.add(boxOfNode(g.values.node[v]));
+    for (const v of resultsOf(g, i))
+        for (const reader of readersOf(g, v)) lit.near.add(boxOfNode(reader));
 }
 
-/* Opens the picture where the selection is. A node that the shown pass lacks moves the slider to one that has it. */
+/* Opens the picture where the selection is. A node that the shown pass lacks moves the slider to one that
+ * has it. */
 function showSelection() {
     const {kind, id} = state.selection;
     const node = kind === "node" ? id : kind === "value" ? g.values.node[id] : -1;
     if (node >= 0) {
-        if (!exists(node)) state.pass = Math.max(g.nodes.first[node], Math.min(state.pass, g.nodes.last[node]));
+        if (!exists(node))
+            state.pass = Math.max(g.nodes.first[node], Math.min(state.pass, g.nodes.last[node]));
         if (g.nodes.step[node] >= 0) state.step = g.nodes.step[node];
     }
     const scope = node >= 0 ? g.nodes.scope[node] : kind === "scope" ? g.scopes.parent[id] : -1;
     if (scope < 0) return;
     const isHidden = boxes.holder && boxes.holder[scope] >= 0;
-    if (kind === "scope" && g.scopes.same[id] !== id && !state.loose.has(g.scopes.same[id])) state.loose.add(g.scopes.same[id]);
+    if (kind === "scope" && g.scopes.same[id] !== id && !state.loose.has(g.scopes.same[id]))
+        state.loose.add(g.scopes.same[id]);
     reveal(scope);
     if (isHidden || node >= 0) change("boxes");
     state.isAwaited = true;

@@ -1,21 +1,21 @@
-/* state.js - what the page shows, in one place. Whoever changes it calls change(), and all views draw themselves again in
- * the next frame. The part that a link keeps is in link.js. */
+/* state.js - what the page shows, in one place. What changes it calls change(), and all views draw
+ * themselves again in the next frame. The part that a link keeps is in link.js. */
 const state = {
     plan: 0,
-    graph: 0,        // number in the plan
-    pass: 0,         // the state of passes that is shown
+    graph: 0, // number in the plan
+    pass: 0,  // the state of passes that is shown
     tab: "graph",
     table: "ops",
-    open: new Set(),   // scopes whose content is shown, besides the root
-    loose: new Set(),  // first scopes of equal ones that are shown one by one
-    selection: null,   // {kind, id}: see select.js
-    start: -1,         // the node from which a path begins
-    path: [],          // nodes of the path that is shown
-    step: 0,           // of the schedule, in the memory map
+    open: new Set(),  // scopes whose content is shown, besides the root
+    loose: new Set(), // first scopes of equal ones that are shown one by one
+    selection: null,  // {kind, id}: see select.js
+    start: -1,        // the node from which a path begins
+    path: [],         // nodes of the path that is shown
+    step: 0,          // of the schedule, in the memory map
     keepPlaces: true, // rooms of nodes that other passes have stay empty
 };
-let g = null;        // the graph that is shown
-const views = [];    // {tab, draw}: those of the open tab are drawn; tab "" is always open
+let g = null;     // the graph that is shown
+const views = []; // {tab, draw}: those of the open tab are drawn; tab "" is always open
 let awaited = 0, wanted = new Set();
 
 /* what: "boxes" where other boxes are drawn, "lit" where only the selection changed, "all". */
@@ -28,7 +28,8 @@ function redraw() {
     const what = wanted;
     awaited = 0;
     wanted = new Set();
-    for (const view of views) if (!view.tab || view.tab === state.tab) view.draw(what);
+    for (const view of views)
+        if (!view.tab || view.tab === state.tab) view.draw(what);
 }
 
 function exists(i) {
@@ -49,7 +50,8 @@ function showGraph(plan, number) {
     openFirst();
 }
 
-/* At first, a scope that holds most of the graph is opened, and so on within it, as long as what then is drawn is little. */
+/* At first, a scope that holds most of the graph is opened, and so on within it, as long as what then is
+ * drawn is little. */
 const MOST_AT_FIRST = 60;
 
 function openFirst() {

@@ -1,6 +1,7 @@
-/* timeline.js - what memory map and streams share: a canvas that shows a part of a plane, moved by wheel, drag and keys.
- * A chart: {canvas, zoomsY, full(): all of the plane, span: the part that is shown, draw(pen),
- * find(x, y): the selection that lies there, in the plane's units, or null, pick(x, y, found): what a click there does}. */
+/* timeline.js - what memory map and streams share: a canvas that shows a part of a plane, moved by wheel,
+ * drag and keys. A chart: {canvas, zoomsY, full(): all of the plane, span: the part that is shown,
+ * draw(pen), find(x, y): the selection that lies there, in the plane's units, or null, pick(x, y, found):
+ * what a click there does}. */
 const LEFT = 74, RIGHT = 34, TOP = 16, BOTTOM = 26; // pixels around the plane
 
 function showAll(chart) {
@@ -14,7 +15,8 @@ function toX(chart, v) {
 
 /* Upwards, as addresses are read. */
 function toY(chart, v) {
-    return chart.height - BOTTOM - (v - chart.span.y0) / (chart.span.y1 - chart.span.y0) * (chart.height - TOP - BOTTOM);
+    return chart.height - BOTTOM -
+           (v - chart.span.y0) / (chart.span.y1 - chart.span.y0) * (chart.height - TOP - BOTTOM);
 }
 
 function fromX(chart, x) {
@@ -22,7 +24,8 @@ function fromX(chart, x) {
 }
 
 function fromY(chart, y) {
-    return chart.span.y0 + (chart.height - BOTTOM - y) / (chart.height - TOP - BOTTOM) * (chart.span.y1 - chart.span.y0);
+    return chart.span.y0 +
+           (chart.height - BOTTOM - y) / (chart.height - TOP - BOTTOM) * (chart.span.y1 - chart.span.y0);
 }
 
 /* One axis of the span, by a factor around `at`, within all that there is. */
@@ -87,7 +90,11 @@ function moveChart(chart, dx, dy) {
 }
 
 function keyOnChart(chart, e) {
-    const {x0, x1, y0, y1} = chart.span, parts = {ArrowLeft: [-0.1, 0], ArrowRight: [0.1, 0], ArrowUp: [0, 0.1], ArrowDown: [0, -0.1]};
+    const {x0,
+           x1,
+           y0,
+           y1} = chart.span,
+           parts = {ArrowLeft: [-0.1, 0], ArrowRight: [0.1, 0], ArrowUp: [0, 0.1], ArrowDown: [0, -0.1]};
     if (parts[e.key]) moveChart(chart, parts[e.key][0] * (x1 - x0), parts[e.key][1] * (y1 - y0));
     else if (e.key === "+" || e.key === "=") zoomChart(chart, (x0 + x1) / 2, (y0 + y1) / 2, 0.8);
     else if (e.key === "-") zoomChart(chart, (x0 + x1) / 2, (y0 + y1) / 2, 1.25);
@@ -102,7 +109,8 @@ function keyOnChart(chart, e) {
 /* What lies under the pointer. */
 function shortText({kind, id}) {
     const i = kind === "value" ? g.values.node[id] : id;
-    const bytes = kind === "value" ? ", " + texts[g.values.type[id]] + ", " + bytesText(g.values.bytes[id]) : "";
+    const bytes =
+        kind === "value" ? ", " + texts[g.values.type[id]] + ", " + bytesText(g.values.bytes[id]) : "";
     return nodeName(g, i) + bytes + ", " + scopeName(g, g.nodes.scope[i]);
 }
 
@@ -120,7 +128,8 @@ function listenChart(chart) {
     canvas.addEventListener("pointermove", e => {
         if (!from || !e.buttons || (!moved && Math.hypot(e.offsetX - from.x, e.offsetY - from.y) < 4)) return;
         moved = true;
-        moveChart(chart, fromX(chart, from.x) - fromX(chart, e.offsetX), fromY(chart, from.y) - fromY(chart, e.offsetY));
+        moveChart(chart, fromX(chart, from.x) - fromX(chart, e.offsetX),
+                  fromY(chart, from.y) - fromY(chart, e.offsetY));
         from = {x: e.offsetX, y: e.offsetY};
     });
     canvas.addEventListener("pointerup", () => from = null);

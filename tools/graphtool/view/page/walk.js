@@ -18,7 +18,8 @@ function resultsOf(g, i) {
 /* Nodes that read value v, each once, in the pass that is shown. */
 function readersOf(g, v) {
     const all = new Set();
-    for (const e of listOf(g.uses, v)) if (isRead(g, e) && exists(g.reads.node[e])) all.add(g.reads.node[e]);
+    for (const e of listOf(g.uses, v))
+        if (isRead(g, e) && exists(g.reads.node[e])) all.add(g.reads.node[e]);
     return [...all];
 }
 
@@ -39,7 +40,8 @@ function pathBetween(g, a, b) {
     return path.reverse();
 }
 
-/* Who keeps the buffer of value v: the values in it, and the nodes that read or write them at the latest step. */
+/* Who keeps the buffer of value v: the values in it, and the nodes that read or write them at the latest
+ * step. */
 function keepersOf(g, v) {
     const root = g.root[v], values = [...listOf(g.sharers, root)];
     let last = -1;

@@ -43,7 +43,8 @@ function scopeName(g, s) {
     return texts[g.scopes.path[s]] || "(top)";
 }
 
-/* An element: element("button", {type: "button"}, "text", child, ...). Text is text: names of a model are no HTML. */
+/* An element: element("button", {type: "button"}, "text", child, ...). Text is text: names of a model are no
+ * HTML. */
 function element(name, attributes, ...children) {
     const made = document.createElement(name);
     for (const key of Object.keys(attributes || {})) made.setAttribute(key, attributes[key]);
