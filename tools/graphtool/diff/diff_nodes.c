@@ -251,7 +251,7 @@ static void compare_nodes(difference *d, int graph) {
 
 /* ---- scopes and outputs ---- */
 
-/* Those that hold one with another name follow from it. */
+/* What is in a scope with another name has that name in its path: one change says it. */
 static void compare_scopes(difference *d, int graph) {
     const match_side *s = d->graphs[graph].pair->side;
     for (int i = 1; i < s[0].n_scopes; i++) {

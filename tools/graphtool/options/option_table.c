@@ -130,7 +130,7 @@ const option_row option_rows[] = {
     FLAG_ROW("optimizer-state", 0, training, "save optimizer state and step counters with the weights", ),
     TEXT_ROW("guard", 0, "WHAT", guard,
              "what makes a step bad, so that it changes nothing: nan, spike=F, grad "
-             "or off (nan; plan: off)", ),
+             "or off (nan; plan, diff: off)", ),
     ROW("on-bad-step", 0, "WHAT", TEXT, on_bad_step, ANY, "stop",
         "stop: end with status 8; skip=N: skip up to N bad steps in a row (stop; skip alone: 3)", ),
     FLAG_ROW("keep-going", 0, keep_going,
@@ -180,7 +180,8 @@ const option_row option_rows[] = {
              "other fields of weft_compile_options for the second model: batch=64,world=4", ),
     ROW("view", 0, "VIEW", TEXT, view, WORDS(option_views), NULL,
         "graph, as written; program, as it runs; plan, buckets and streams (graph)", ),
-    FLAG_ROW("all", 'a', all, "dot --view=graph: the backward pass and the updates too; diff: every change and row", ),
+    FLAG_ROW("all", 'a', all,
+             "dot --view=graph: the backward pass and the updates too; diff: every change and row", ),
     ROW("depth", 0, "N", COUNT, depth, RANGE(0, 64), NULL,
         "levels of scopes to open (info: 3; dot: as many as fit a page)", ),
     ROW("max-nodes", 0, "N", COUNT, max_nodes, RANGE(4, 100000), NULL,
