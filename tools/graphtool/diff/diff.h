@@ -47,7 +47,7 @@ typedef struct difference {
     diff_change *v; /* settings, parameters, then by graph in the order of nodes */
 } difference;
 
-/* Both last as long as the command. Of graphs as they run, and all that is set: */
+/* Both last as long as the command. The first compares graphs as they run, and all that is set. */
 const difference *diff_plans(const weft_plan *a, const weft_plan *b);
 /* Of graphs as they are written: those of which a program is in one of the plans. What is set is the
  * plans'. */
