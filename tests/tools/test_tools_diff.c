@@ -418,8 +418,8 @@ static void number_names(net *net) {
     for (int i = 0; i < net->n; i++) snprintf(net->v[i].name, sizeof net->v[i].name, "%d", i);
 }
 
-/* Layers that are counted have other names after one that was inserted: those change neither nodes nor
- * parameters. */
+/* Layers that are counted have other names after one that was inserted: those follow, and change neither
+ * nodes nor parameters. */
 TEST(an_inserted_layer_does_not_change_those_after_it) {
     uint64_t first = test_seed(7001);
     for (int i = 0; i < test_count(200, 40); i++) {
@@ -433,7 +433,7 @@ TEST(an_inserted_layer_does_not_change_those_after_it) {
         if (compare(&x)) {
             const difference *d = x.written[0];
             for (int k = 0; k < d->n; k++)
-                if (!d->v[k].follows && d->v[k].what != DIFF_SCOPE)
+                if (!d->v[k].follows)
                     expect(&got, "%s %s %s", diff_kinds[d->v[k].kind], diff_whats[d->v[k].what], d->v[k].op);
             for (int k = 0; k < want.n; k++) { /* without its name, as a layer beside it may be the same */
                 char kind[20], what[20], path[60], op[40];
@@ -519,6 +519,38 @@ static void check_one(weft_model *a, weft_model *b, const char *kind, const char
             CHECK_TEXT(own->text, words);
         }
         check_mirror(d, x.written[1], 0);
+    }
+    close_both(&x);
+}
+
+/* Layers of one kind with numbers, each with a slope of its own; another width, and one more of them. */
+static weft_model *counted(int64_t width, int with) {
+    weft_value *x;
+    weft_model *m = begin(&x);
+    x = weft_linear(x, width, "in", NULL);
+    for (int i = 0, number = 0; i < 9; i++) {
+        char name[20];
+        if (i == 4 && !with) continue;
+        snprintf(name, sizeof name, "layer%d", number++);
+        WEFT_SCOPE(x, name) x = weft_leaky_relu(weft_linear(x, width, "fc", NULL), 0.01 * (i + 1));
+    }
+    weft_output(x, "y");
+    return m;
+}
+
+TEST(counted_layers_are_found_where_their_shapes_changed_too) {
+    both x = {.m = {counted(8, false), counted(12, true)}};
+    said got = {0}, want = {0};
+    expect(&want, "added node layer4 leaky_relu");
+    expect(&want, "added node layer4/fc linear");
+    expect(&want, "added parameter layer4/fc/bias parameter");
+    expect(&want, "added parameter layer4/fc/weight parameter");
+    expect(&want, "changed parameter in/bias parameter");
+    expect(&want, "changed parameter in/weight parameter");
+    if (compare(&x)) {
+        collect_own(&got, x.written[0]);
+        check_said(&got, &want, 0, "counted");
+        check_exchanged(&x, 0);
     }
     close_both(&x);
 }
@@ -768,8 +800,8 @@ SUITE("tools_diff",
        T(an_inserted_layer_does_not_change_those_after_it),
        T(random_plans_of_one_model_differ_in_settings_alone),
        T(random_models_are_the_same_as_themselves_and_mirrored_with_others),
-       T(reading_another_value_is_a_change), T(a_node_in_another_scope_is_one_change),
-       T(a_scope_with_another_name_is_looked_for_where_it_was),
+       T(counted_layers_are_found_where_their_shapes_changed_too), T(reading_another_value_is_a_change),
+       T(a_node_in_another_scope_is_one_change), T(a_scope_with_another_name_is_looked_for_where_it_was),
        T(what_is_alive_never_overlaps_and_is_there_for_its_readers),
        T(the_exit_status_says_whether_anything_differs), T(a_layer_more_is_one_line),
        T(sums_are_those_of_the_plans), T(json_has_every_change), T(names_of_files_stay_within_their_lines),

@@ -76,9 +76,10 @@ bool diff_explains(const diff_ratios *r, const tensor_type *a, const tensor_type
 bool diff_explains_numbers(const diff_ratios *r, const attr_ints *a, const attr_ints *b);
 /* The batch, where the models' or plans' differ. */
 diff_ratios diff_batches(const diff_graph *g);
-/* By index of a variable of the first: whether a change of its shape follows from what is read beside it, and
- * whether anything that is has another shape, so that initial values are others. */
+/* By index of a variable of the first, of which pair[] is the one of the second: whether a change of its
+ * shape follows from what is read beside it, and whether anything that is has another shape, so that initial
+ * values are others. */
 enum { DIFF_SHAPE_FOLLOWS = 1, DIFF_READ_WITH_OTHERS = 2 };
-unsigned char *diff_explained(const difference *d, const weft_model *first);
+unsigned char *diff_explained(const difference *d, const weft_model *first, const weft_variable *const *pair);
 
 #endif
