@@ -77,6 +77,7 @@ typedef struct net {
     net_layer v[MOST];
     double lr;
     bool has_eval;
+    int renamed; /* layers so far */
 } net;
 
 static net_layer layer_of(test_random *r, int number) {
@@ -242,7 +243,7 @@ static bool rename_scope(test_random *r, net *net, said *s) {
     net_layer *l = &net->v[random_below(r, net->n)];
     if (l->kind != LINEAR && l->kind != BLOCK && l->kind != NORM) return false;
     for (int g = 0; g < 1 + net->has_eval; g++) expect(s, "changed scope %s ", l->name);
-    snprintf(l->name, sizeof l->name, "new%c", 'a' + random_below(r, 26));
+    snprintf(l->name, sizeof l->name, "new%c", 'a' + net->renamed++);
     return true;
 }
 
@@ -273,13 +274,15 @@ enum { EDITS = sizeof edits / sizeof *edits };
 typedef struct both {
     weft_model *m[2];
     weft_plan *p[2];
+    weft_compile_options how;
     const difference *written[2], *running[2]; /* of the first and the second, and exchanged */
 } both;
 
 static bool compare(both *x) {
     weft_error e = {0};
     for (int i = 0; i < 2; i++) {
-        x->p[i] = weft_compile(x->m[i], &(weft_compile_options){.threads = 1}, &e);
+        x->how.threads = 1;
+        x->p[i] = weft_compile(x->m[i], &x->how, &e);
         if (!CHECK_SAYS(x->p[i] != NULL, "%s", e.text)) return false;
     }
     for (int i = 0; i < 2; i++) {
@@ -360,6 +363,13 @@ static void check_rest(const difference *d, uint64_t seed) {
     }
 }
 
+static void check_exchanged(const both *x, uint64_t seed) {
+    check_mirror(x->written[0], x->written[1], seed);
+    check_mirror(x->running[0], x->running[1], seed);
+    check_rest(x->written[0], seed);
+    check_rest(x->running[0], seed);
+}
+
 /* ---- cases ---- */
 
 TEST(an_edit_is_what_is_reported) {
@@ -380,10 +390,7 @@ TEST(an_edit_is_what_is_reported) {
             if (compare(&x)) {
                 collect_own(&got, x.written[0]);
                 check_said(&got, &want, seed, e->name);
-                check_mirror(x.written[0], x.written[1], seed);
-                check_mirror(x.running[0], x.running[1], seed);
-                check_rest(x.written[0], seed);
-                check_rest(x.running[0], seed);
+                check_exchanged(&x, seed);
             }
             close_both(&x);
             made[i % EDITS]++;
@@ -402,12 +409,7 @@ TEST(several_edits_are_what_is_reported) {
         both x = {0};
         for (int k = 0; k < 4; k++) edits[random_below(&r, EDITS)].make(&r, &after, &(said){0});
         x.m[0] = build(&before), x.m[1] = build(&after);
-        if (compare(&x)) {
-            check_mirror(x.written[0], x.written[1], r.state);
-            check_mirror(x.running[0], x.running[1], r.state);
-            check_rest(x.written[0], r.state);
-            check_rest(x.running[0], r.state);
-        }
+        if (compare(&x)) check_exchanged(&x, first + (uint64_t)i);
         close_both(&x);
     }
 }
@@ -416,8 +418,8 @@ static void number_names(net *net) {
     for (int i = 0; i < net->n; i++) snprintf(net->v[i].name, sizeof net->v[i].name, "%d", i);
 }
 
-/* Layers that are counted have other names after one that was inserted: those change neither nodes nor
- * parameters. */
+/* Layers that are counted have other names after one that was inserted: those follow, and change neither
+ * nodes nor parameters. */
 TEST(an_inserted_layer_does_not_change_those_after_it) {
     uint64_t first = test_seed(7001);
     for (int i = 0; i < test_count(200, 40); i++) {
@@ -431,7 +433,7 @@ TEST(an_inserted_layer_does_not_change_those_after_it) {
         if (compare(&x)) {
             const difference *d = x.written[0];
             for (int k = 0; k < d->n; k++)
-                if (!d->v[k].follows && d->v[k].what != DIFF_SCOPE)
+                if (!d->v[k].follows)
                     expect(&got, "%s %s %s", diff_kinds[d->v[k].kind], diff_whats[d->v[k].what], d->v[k].op);
             for (int k = 0; k < want.n; k++) { /* without its name, as a layer beside it may be the same */
                 char kind[20], what[20], path[60], op[40];
@@ -448,20 +450,44 @@ TEST(an_inserted_layer_does_not_change_those_after_it) {
 TEST(random_models_are_the_same_as_themselves_and_mirrored_with_others) {
     uint64_t first = test_seed(9001);
     for (int i = 0; i < test_count(200, 40); i++) {
-        test_random r = {first + (uint64_t)i}, again = {first + (uint64_t)i};
-        both x = {.m = {random_model(&r, 1), random_model(&again, 1)}};
+        uint64_t seed = first + (uint64_t)i;
+        test_random r = {seed}, again = {seed};
+        int world = i % 2 ? 4 : 1;
+        both x = {.m = {random_model(&r, world), random_model(&again, world)}, .how = {.world = world}};
         if (compare(&x))
             CHECK_SAYS(x.written[0]->n == 0 && x.running[0]->n == 0, "seed %llu: %d and %d changes",
-                       (unsigned long long)first + (unsigned)i, x.written[0]->n, x.running[0]->n);
+                       (unsigned long long)seed, x.written[0]->n, x.running[0]->n);
         close_both(&x);
-        x = (both){.m = {random_model(&again, 1), random_model(&r, 1)}};
-        weft_model_free(x.m[1]);
-        x.m[1] = random_model(&r, 1);
-        if (compare(&x)) {
-            check_mirror(x.written[0], x.written[1], first + (uint64_t)i);
-            check_mirror(x.running[0], x.running[1], first + (uint64_t)i);
-            check_rest(x.written[0], first + (uint64_t)i);
-            check_rest(x.running[0], first + (uint64_t)i);
+        x = (both){.m = {random_model(&again, world), NULL}, .how = {.world = world, .zero = i % 3}};
+        x.m[1] = random_model(&again, world);
+        if (compare(&x)) check_exchanged(&x, seed);
+        close_both(&x);
+    }
+}
+
+/* Two plans of one model: as it is written, nothing differs but settings. */
+TEST(random_plans_of_one_model_differ_in_settings_alone) {
+    uint64_t first = test_seed(4001);
+    for (int i = 0; i < test_count(120, 24); i++) {
+        uint64_t seed = first + (uint64_t)i;
+        test_random r = {seed};
+        weft_error e = {0};
+        both x = {.m = {random_model(&r, 4), NULL}};
+        for (int k = 0; k < 2; k++) {
+            x.how = random_options(&r, 4);
+            x.p[k] = weft_compile(x.m[0], &x.how, &e);
+        }
+        if (x.p[0] && x.p[1]) {
+            const difference *d = diff_models((const weft_model *const[]){x.m[0], x.m[0]},
+                                              (const weft_plan *const[]){x.p[0], x.p[1]});
+            for (int k = 0; k < d->n; k++)
+                CHECK_SAYS(d->v[k].what == DIFF_SETTING, "seed %llu: %s", (unsigned long long)seed,
+                           d->v[k].path);
+            CHECK(d->n > 0 || x.p[0]->fingerprint == x.p[1]->fingerprint);
+            x.running[0] = diff_plans(x.p[0], x.p[1]);
+            x.running[1] = diff_plans(x.p[1], x.p[0]);
+            check_mirror(x.running[0], x.running[1], seed);
+            check_rest(x.running[0], seed);
         }
         close_both(&x);
     }
@@ -493,6 +519,38 @@ static void check_one(weft_model *a, weft_model *b, const char *kind, const char
             CHECK_TEXT(own->text, words);
         }
         check_mirror(d, x.written[1], 0);
+    }
+    close_both(&x);
+}
+
+/* Layers of one kind with numbers, each with a slope of its own; another width, and one more of them. */
+static weft_model *counted(int64_t width, int with) {
+    weft_value *x;
+    weft_model *m = begin(&x);
+    x = weft_linear(x, width, "in", NULL);
+    for (int i = 0, number = 0; i < 9; i++) {
+        char name[20];
+        if (i == 4 && !with) continue;
+        snprintf(name, sizeof name, "layer%d", number++);
+        WEFT_SCOPE(x, name) x = weft_leaky_relu(weft_linear(x, width, "fc", NULL), 0.01 * (i + 1));
+    }
+    weft_output(x, "y");
+    return m;
+}
+
+TEST(counted_layers_are_found_where_their_shapes_changed_too) {
+    both x = {.m = {counted(8, false), counted(12, true)}};
+    said got = {0}, want = {0};
+    expect(&want, "added node layer4 leaky_relu");
+    expect(&want, "added node layer4/fc linear");
+    expect(&want, "added parameter layer4/fc/bias parameter");
+    expect(&want, "added parameter layer4/fc/weight parameter");
+    expect(&want, "changed parameter in/bias parameter");
+    expect(&want, "changed parameter in/weight parameter");
+    if (compare(&x)) {
+        collect_own(&got, x.written[0]);
+        check_said(&got, &want, 0, "counted");
+        check_exchanged(&x, 0);
     }
     close_both(&x);
 }
@@ -740,9 +798,10 @@ SUITE("tools_diff",
       {T(subsequences_are_common_and_as_long_as_can_be), T(long_sequences_of_many_edits_have_a_common_part),
        T(an_edit_is_what_is_reported), T(several_edits_are_what_is_reported),
        T(an_inserted_layer_does_not_change_those_after_it),
+       T(random_plans_of_one_model_differ_in_settings_alone),
        T(random_models_are_the_same_as_themselves_and_mirrored_with_others),
-       T(reading_another_value_is_a_change), T(a_node_in_another_scope_is_one_change),
-       T(a_scope_with_another_name_is_looked_for_where_it_was),
+       T(counted_layers_are_found_where_their_shapes_changed_too), T(reading_another_value_is_a_change),
+       T(a_node_in_another_scope_is_one_change), T(a_scope_with_another_name_is_looked_for_where_it_was),
        T(what_is_alive_never_overlaps_and_is_there_for_its_readers),
        T(the_exit_status_says_whether_anything_differs), T(a_layer_more_is_one_line),
        T(sums_are_those_of_the_plans), T(json_has_every_change), T(names_of_files_stay_within_their_lines),

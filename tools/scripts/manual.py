@@ -157,7 +157,8 @@ def zsh(table):
     commands = "".join(f"    '{c['name']}:{zsh_text(c['summary'])}'\n" for c in table["commands"])
     cases = ""
     for c in table["commands"]:
-        model = " \\\n            '1:model:_files'" if c["arguments"] == "MODEL" else ""
+        models = {"MODEL": ["1:"], "MODEL [MODEL]": ["1:", "2::"]}.get(c["arguments"], [])
+        model = "".join(f" \\\n            '{place}model:_files'" for place in models)
         if c["actions"]:
             told = " ".join(f"{a['name']}\\:{quoted(zsh_text(a['summary']))}" for a in c["actions"])
             model = f" \\\n            '1:action:(({told}))' \\\n            '*:folder:_files -/'"

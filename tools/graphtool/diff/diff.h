@@ -1,8 +1,7 @@
 /* diff.h - what differs between two models, or between two plans: a list of changes.
  *
- * A change of a node follows from another one where it is of shapes alone, and its operands' shapes or the
- * batch explain it, or where it reads what was inserted; other changes are what a person made. Whether an
- * inserted node took over from another is seen by that: the readers of both are pairs.
+ * A change of a node follows from others where shapes alone differ, and those of its operands or the batch
+ * explain them, or where it reads a value that one of the two graphs has alone. All others are edits.
  * With the two exchanged the changes are the same ones, "added" and "removed" exchanged. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_DIFF_DIFF_H
 #define WEFT_TOOLS_GRAPHTOOL_DIFF_DIFF_H
@@ -48,8 +47,7 @@ typedef struct difference {
     diff_change *v; /* settings, parameters, then by graph in the order of nodes */
 } difference;
 
-/* All of it is there for as long as the command runs. */
-/* Of graphs as they run, and all that is set. */
+/* Both last as long as the command. The first compares graphs as they run, and all that is set. */
 const difference *diff_plans(const weft_plan *a, const weft_plan *b);
 /* Of graphs as they are written: those of which a program is in one of the plans. What is set is the
  * plans'. */
@@ -78,9 +76,10 @@ bool diff_explains(const diff_ratios *r, const tensor_type *a, const tensor_type
 bool diff_explains_numbers(const diff_ratios *r, const attr_ints *a, const attr_ints *b);
 /* The batch, where the models' or plans' differ. */
 diff_ratios diff_batches(const diff_graph *g);
-/* By index of a variable of the first: whether a change of its shape follows from what is read beside it, and
- * whether anything that is has another shape, so that initial values are others. */
+/* By index of a variable of the first, of which pair[] is the one of the second: whether a change of its
+ * shape follows from what is read beside it, and whether anything that is has another shape, so that initial
+ * values are others. */
 enum { DIFF_SHAPE_FOLLOWS = 1, DIFF_READ_WITH_OTHERS = 2 };
-unsigned char *diff_explained(const difference *d, const weft_model *first);
+unsigned char *diff_explained(const difference *d, const weft_model *first, const weft_variable *const *pair);
 
 #endif

@@ -41,31 +41,32 @@ diff_ratios diff_batches(const diff_graph *g) {
     return r;
 }
 
-/* Marks the variables that a pair of readers has, where its other operands explain them. */
+/* Marks the variables that two readers read as the same one, where their other operands explain it. */
 static void mark_explained(const diff_graph *g, const weft_node *a, const weft_node *b,
-                           unsigned char *marks) {
+                           const weft_variable *const *pair, unsigned char *marks) {
     diff_ratios r = diff_batches(g);
     int n = a->n_in < b->n_in ? a->n_in : b->n_in;
     for (int i = 0; i < n; i++)
-        if (a->in[i] && b->in[i] && !a->in[i]->node->variable)
+        if (a->in[i] && b->in[i] && !a->in[i]->node->variable && !b->in[i]->node->variable)
             diff_note_axes(&r, &a->in[i]->type, &b->in[i]->type);
     for (int i = 0; i < n; i++) {
         if (!a->in[i] || !b->in[i] || !a->in[i]->node->variable) continue;
-        if (match_other(g->pair, 0, a->in[i]->node) != b->in[i]->node) continue;
+        if (pair[a->in[i]->node->variable->index] != b->in[i]->node->variable) continue;
         unsigned char *mark = &marks[a->in[i]->node->variable->index];
         if (diff_explains(&r, &a->in[i]->type, &b->in[i]->type)) *mark |= DIFF_SHAPE_FOLLOWS;
         if (r.n) *mark |= DIFF_READ_WITH_OTHERS;
     }
 }
 
-unsigned char *diff_explained(const difference *d, const weft_model *first) {
+unsigned char *diff_explained(const difference *d, const weft_model *first,
+                              const weft_variable *const *pair) {
     unsigned char *marks = tool_new((size_t)first->n_variables + 1, sizeof *marks);
     for (int k = 0; k < d->n_graphs; k++) {
         const diff_graph *g = &d->graphs[k];
         for (int i = 0; g->pair && i < g->pair->side[0].n; i++) {
             int other = g->pair->side[0].other[i];
             if (other >= 0)
-                mark_explained(g, g->pair->side[0].nodes[i], g->pair->side[1].nodes[other], marks);
+                mark_explained(g, g->pair->side[0].nodes[i], g->pair->side[1].nodes[other], pair, marks);
         }
     }
     return marks;

@@ -5,6 +5,7 @@
 
 #include "ops/kit/ops.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Two nodes that are a pair, and what is found of them. */
@@ -251,15 +252,47 @@ static void compare_nodes(difference *d, int graph) {
 
 /* ---- scopes and outputs ---- */
 
-/* Those that hold one with another name follow from it. */
+static int by_stem(const void *pa, const void *pb) {
+    uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
+    return (a > b) - (a < b);
+}
+
+/* Scopes in one graph alone: keys of their names without numbers and the scope that they are in, sorted. */
+typedef struct stems {
+    int n;
+    uint64_t *v;
+} stems;
+
+static stems stems_alone(const match_side s[2]) {
+    stems all = {.v = tool_new((size_t)s[0].n_scopes + (size_t)s[1].n_scopes, sizeof *all.v)};
+    for (int side = 0; side < 2; side++)
+        for (int i = 1; i < s[side].n_scopes; i++) {
+            const match_scope *it = &s[side].scopes[i];
+            int in = side && it->other < 0 ? s[1].scopes[it->parent].other : it->parent;
+            if (it->other < 0) all.v[all.n++] = match_stem(it->name, (uint64_t)in);
+        }
+    qsort(all.v, (size_t)all.n, sizeof *all.v, by_stem);
+    return all;
+}
+
+/* Where layers are counted, and one of them is in one graph alone, the others' numbers follow. */
+static bool is_counted_on(const stems *alone, const match_scope *a, const match_scope *b) {
+    uint64_t stem = match_stem(a->name, (uint64_t)a->parent);
+    return stem == match_stem(b->name, (uint64_t)a->parent) &&
+           bsearch(&stem, alone->v, (size_t)alone->n, sizeof *alone->v, by_stem);
+}
+
+/* What is in a scope with another name has that name in its path: one change says it. */
 static void compare_scopes(difference *d, int graph) {
     const match_side *s = d->graphs[graph].pair->side;
+    const stems alone = stems_alone(s);
     for (int i = 1; i < s[0].n_scopes; i++) {
         const match_scope *a = &s[0].scopes[i], *b = a->other < 0 ? NULL : &s[1].scopes[a->other];
-        bool is_within = b && s[0].scopes[a->parent].other == b->parent && strcmp(a->name, b->name) == 0;
-        if (!b || is_within) continue;
+        bool is_in_same = b && s[0].scopes[a->parent].other == b->parent;
+        if (!b || (is_in_same && strcmp(a->name, b->name) == 0)) continue;
         diff_add(d, (diff_change){.kind = DIFF_CHANGED,
                                   .what = DIFF_SCOPE,
+                                  .follows = is_in_same && is_counted_on(&alone, a, b),
                                   .graph = graph,
                                   .path = a->path,
                                   .op = "",

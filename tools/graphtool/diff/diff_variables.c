@@ -92,9 +92,9 @@ static const weft_variable **pair_variables(const difference *d, const weft_mode
 }
 
 void diff_variables(difference *d, const weft_model *const models[2]) {
-    const unsigned char *marks = diff_explained(d, models[0]);
     bool *is_met = tool_new((size_t)models[1]->n_variables + 1, sizeof *is_met);
     const weft_variable **pair = pair_variables(d, models, is_met);
+    const unsigned char *marks = diff_explained(d, models[0], (const weft_variable *const *)pair);
     for (const weft_variable *a = models[0]->variables; a; a = a->next) {
         if (!is_compared(a)) continue;
         if (pair[a->index])

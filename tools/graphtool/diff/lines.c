@@ -96,13 +96,6 @@ static void add_change(lining *l, const diff_change *c) {
         (diff_line){c->kind, c->what, graph_words(l->d, c->graph), c->path, c->op, c->text, 1, c->graph});
 }
 
-static void count_following(diff_lines *l, const diff_change *c) {
-    if (c->what == DIFF_NODE)
-        l->nodes_follow++;
-    else
-        l->others_follow++;
-}
-
 /* ---- equal lines ---- */
 
 static void free_lines(void *l) {
@@ -139,8 +132,7 @@ static void merge_line(lining *l, const diff_line *it) {
 static diff_lines *merged(const difference *d, const diff_lines *from) {
     lining l = {.d = d, .lines = new_lines()};
     arena_init(&l.memory, NULL);
-    l.lines->nodes_follow = from->nodes_follow;
-    l.lines->others_follow = from->others_follow;
+    memcpy(l.lines->follow, from->follow, sizeof from->follow);
     for (int i = 0; i < from->n; i++) merge_line(&l, &from->v[i]);
     arena_free(&l.memory);
     return l.lines;
@@ -154,7 +146,7 @@ const diff_lines *diff_lines_of(const difference *d, bool graphs, bool all) {
         const char *scope = all ? NULL : scope_for(d, c);
         if (c->graph >= 0 && !graphs) continue;
         if (c->follows && !all)
-            count_following(l.lines, c);
+            l.lines->follow[c->what]++;
         else if (scope)
             add_scope(&l, c, scope);
         else

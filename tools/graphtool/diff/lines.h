@@ -17,7 +17,7 @@ typedef struct diff_line {
 } diff_line;
 
 typedef struct diff_lines {
-    int n, nodes_follow, others_follow;
+    int n, follow[DIFF_NODE + 1]; /* follow: changes of each kind that are counted alone */
     size_t room;
     diff_line *v;
 } diff_lines;

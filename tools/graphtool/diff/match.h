@@ -19,6 +19,7 @@ typedef struct match_scope {
     int nodes;                     /* in it and in scopes in it */
     int other;                     /* the scope of the other graph that it is; -1: there is none */
     uint64_t content;              /* equal where the nodes of the forward and the scopes in it are */
+    uint64_t calls;                /* the same, whatever the shapes */
 } match_scope;
 
 /* Three keys of a node, each equal for more nodes than the one before it. */
@@ -64,6 +65,8 @@ bool match_compares(const weft_node *n, const op_attr *f);
 void match_read_side(match_side *s, const weft_graph *g); /* match_side.c */
 void match_pair_scopes(graph_match *m);                   /* match_scopes.c */
 void match_pair_nodes(graph_match *m);                    /* match_nodes.c */
+/* A name without its digits, which is equal in layers that are counted; mixed into a key. */
+uint64_t match_stem(const char *name, uint64_t key);
 uint64_t match_mix(uint64_t a, uint64_t b);
 void *match_new(arena *memory, size_t count, size_t width);
 

@@ -32,24 +32,34 @@ const char *match_path(const graph_match *m, int side, const char *path) {
     return path;
 }
 
-/* "parameter fc/weight": inputs and variables have names of their own. */
-static const char *name_in(const graph_match *m, int side, const weft_node *n) {
-    if (n->op == &weft_op_input) return tool_text("input %s", input_name(n));
-    return tool_text("%s %s", n->op->name, side ? n->variable->path : match_path(m, side, n->variable->path));
+/* "parameter fc/weight": inputs and variables have names of their own. `path`: that of the variable. */
+static const char *name_of_node(const weft_node *n, const char *path) {
+    return tool_text("%s %s", n->op->name, n->op == &weft_op_input ? input_name(n) : path);
 }
 
+static const char *variable_path(const weft_node *n) {
+    return n->op == &weft_op_input ? "" : n->variable->path;
+}
+
+/* Those whose paths lead to each other, as the scopes around them pair; then the others by one path. */
 static void pair_named_nodes(graph_match *m) {
     const match_side *a = &m->side[0], *b = &m->side[1];
     name_table known = {0};
-    for (int i = 0; i < b->n; i++)
-        if (match_is_named(b->nodes[i]) &&
-            !table_add(&known, b->memory, name_in(m, 1, b->nodes[i]), (void *)(intptr_t)(i + 1)))
+    for (int i = 0; i < b->n; i++) {
+        const weft_node *n = b->nodes[i];
+        if (match_is_named(n) &&
+            !table_add(&known, b->memory, name_of_node(n, variable_path(n)), (void *)(intptr_t)(i + 1)))
             tool_fail("out of memory");
-    for (int i = 0; i < a->n; i++) {
-        if (!match_is_named(a->nodes[i])) continue;
-        int at = (int)(intptr_t)table_find(&known, name_in(m, 0, a->nodes[i])) - 1;
-        if (at >= 0 && b->other[at] < 0) pair_nodes(m, i, at);
     }
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < a->n; i++) {
+            if (!match_is_named(a->nodes[i]) || a->other[i] >= 0) continue;
+            const char *path = variable_path(a->nodes[i]);
+            const char *there = round ? path : match_path(m, 0, path);
+            int at = (int)(intptr_t)table_find(&known, name_of_node(a->nodes[i], there)) - 1;
+            bool is_free = at >= 0 && b->other[at] < 0;
+            if (is_free && (round || strcmp(match_path(m, 1, there), path) == 0)) pair_nodes(m, i, at);
+        }
 }
 
 /* ---- one scope with the other ---- */

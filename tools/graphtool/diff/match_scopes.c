@@ -15,7 +15,7 @@ static void pair_scopes(graph_match *m, int a, int b) {
 /* The scopes in one, of those that are in no pair. */
 typedef struct children {
     int n, *v;
-    uint64_t *key;
+    uint64_t *key, *calls;
 } children;
 
 static children unpaired_in(const match_side *s, int scope) {
@@ -24,6 +24,7 @@ static children unpaired_in(const match_side *s, int scope) {
     for (int i = s->scopes[scope].first; i >= 0; i = s->scopes[i].next) n++;
     c.v = match_new(s->memory, (size_t)n, sizeof *c.v);
     c.key = match_new(s->memory, (size_t)n, sizeof *c.key);
+    c.calls = match_new(s->memory, (size_t)n, sizeof *c.calls);
     for (int i = s->scopes[scope].first; i >= 0; i = s->scopes[i].next)
         if (s->scopes[i].other < 0) c.v[c.n++] = i;
     return c;
@@ -37,7 +38,7 @@ static int child_named(const match_side *s, int scope, const char *name) {
 }
 
 /* A name without its digits: "block" for "block12"; equal in layers that are counted. */
-static uint64_t stem_key(const char *name, uint64_t h) {
+uint64_t match_stem(const char *name, uint64_t h) {
     for (; *name; name++)
         if (!isdigit((unsigned char)*name)) h = match_mix(h, (unsigned char)*name);
     return h;
@@ -47,24 +48,37 @@ static bool has_digit(const char *name) {
     return name[strcspn(name, "0123456789")] != 0;
 }
 
-/* Layers that are counted: where one was inserted, the names of those after it have moved, their contents
- * have not. The key has the stem of the name, too. */
-static void pair_counted(graph_match *m, int a, int b) {
-    children of[2] = {unpaired_in(&m->side[0], a), unpaired_in(&m->side[1], b)};
-    for (int s = 0; s < 2; s++) {
-        int kept = 0;
-        for (int i = 0; i < of[s].n; i++) {
-            const match_scope *it = &m->side[s].scopes[of[s].v[i]];
-            if (!has_digit(it->name)) continue;
-            of[s].key[kept] = stem_key(it->name, it->content);
-            of[s].v[kept++] = of[s].v[i];
-        }
-        of[s].n = kept;
+/* Of the scopes in one that are in no pair, those with numbers in their names. Keys have the stem, too. */
+static children counted_in(const match_side *s, int scope) {
+    children all = unpaired_in(s, scope);
+    int kept = 0;
+    for (int i = 0; i < all.n; i++) {
+        const match_scope *it = &s->scopes[all.v[i]];
+        if (!has_digit(it->name)) continue;
+        all.v[kept] = all.v[i];
+        all.key[kept] = match_stem(it->name, it->content);
+        all.calls[kept++] = match_stem(it->name, it->calls);
     }
-    int *pair = match_new(m->side[0].memory, (size_t)of[0].n, sizeof *pair);
-    sequence_match(of[0].key, of[0].n, of[1].key, of[1].n, pair);
-    for (int i = 0; i < of[0].n; i++)
-        if (pair[i] >= 0) pair_scopes(m, of[0].v[i], of[1].v[pair[i]]);
+    all.n = kept;
+    return all;
+}
+
+/* Layers that are counted: where one was inserted, the names of those after it have moved, their contents
+ * have not. Between those of equal contents, the ones that differ in shapes alone. */
+static void pair_counted(graph_match *m, int a, int b) {
+    const children one = counted_in(&m->side[0], a), other = counted_in(&m->side[1], b);
+    int *pair = match_new(m->side[0].memory, (size_t)one.n, sizeof *pair);
+    int *between = match_new(m->side[0].memory, (size_t)one.n, sizeof *between);
+    sequence_match(one.key, one.n, other.key, other.n, pair);
+    for (int i = 0, from = 0, next = 0; i <= one.n; i++) {
+        if (i < one.n && pair[i] < 0) continue;
+        int until = i < one.n ? pair[i] : other.n;
+        sequence_match(one.calls + from, i - from, other.calls + next, until - next, between);
+        for (int k = from; k < i; k++)
+            if (between[k - from] >= 0) pair_scopes(m, one.v[k], other.v[next + between[k - from]]);
+        if (i < one.n) pair_scopes(m, one.v[i], other.v[until]);
+        from = i + 1, next = until + 1;
+    }
 }
 
 static void pair_named(graph_match *m, int a, int b) {

@@ -76,7 +76,8 @@ static int scope_at(match_side *s, size_t *room, const char *path) {
                                      .last = -1,
                                      .next = -1,
                                      .other = -1,
-                                     .content = 1};
+                                     .content = 1,
+                                     .calls = 1};
     if (parent >= 0) {
         match_scope *around = &s->scopes[parent];
         if (around->last >= 0)
@@ -157,13 +158,15 @@ static void sign_scopes(match_side *s) {
     for (int i = 0; i < s->n; i++) {
         match_scope *in = &s->scopes[s->scope[i]];
         in->nodes++;
-        if (!s->nodes[i]->is_backward && !s->nodes[i]->is_update)
-            in->content = match_mix(in->content, s->key[KEY_EXACT][i]);
+        if (s->nodes[i]->is_backward || s->nodes[i]->is_update) continue;
+        in->content = match_mix(in->content, s->key[KEY_EXACT][i]);
+        in->calls = match_mix(in->calls, s->key[KEY_CALL][i]);
     }
     for (int i = s->n_scopes - 1; i >= 0; i--) {
         match_scope *it = &s->scopes[i];
         for (int c = it->first; c >= 0; c = s->scopes[c].next) {
             it->content = match_mix(hash_text(s->scopes[c].name, it->content), s->scopes[c].content);
+            it->calls = match_mix(hash_text(s->scopes[c].name, it->calls), s->scopes[c].calls);
             it->nodes += s->scopes[c].nodes;
         }
     }

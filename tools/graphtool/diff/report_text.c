@@ -48,16 +48,18 @@ static void heading_text(text *t, const diff_lines *l, int first, bool *is_done,
     if (more) text_add(t, "  and %d more: --all lists them\n", more);
 }
 
+/* "from these follow changes of 25 nodes, 4 parameters" */
 static void following_text(text *t, const diff_lines *l) {
-    const char *gap = l->nodes_follow && l->others_follow ? " and " : "";
-    if (!l->nodes_follow && !l->others_follow) return;
-    text_add(t, "\n%s", l->n ? "from these follow changes of " : "changes of ");
-    if (l->nodes_follow) text_add(t, "%d node%s", l->nodes_follow, l->nodes_follow > 1 ? "s" : "");
-    text_add(t, "%s", gap);
-    if (l->others_follow)
-        text_add(t, "%d parameter%s or output%s", l->others_follow, l->others_follow > 1 ? "s" : "",
-                 l->others_follow > 1 ? "s" : "");
-    text_add(t, ": --all lists them\n");
+    const char *gap = l->n ? "\nfrom these follow changes of " : "\nchanges of ";
+    bool is_any = false;
+    for (int what = DIFF_NODE; what >= 0; what--) {
+        int n = l->follow[what];
+        if (!n) continue;
+        text_add(t, "%s%d %s%s", gap, n, diff_whats[what], n > 1 ? "s" : "");
+        gap = ", ";
+        is_any = true;
+    }
+    if (is_any) text_add(t, ": --all lists them\n");
 }
 
 static void changes_text(text *t, const diff_report *r, int limit) {

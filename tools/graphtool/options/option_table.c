@@ -130,7 +130,7 @@ const option_row option_rows[] = {
     FLAG_ROW("optimizer-state", 0, training, "save optimizer state and step counters with the weights", ),
     TEXT_ROW("guard", 0, "WHAT", guard,
              "what makes a step bad, so that it changes nothing: nan, spike=F, grad "
-             "or off (nan; plan: off)", ),
+             "or off (nan; plan, diff: off)", ),
     ROW("on-bad-step", 0, "WHAT", TEXT, on_bad_step, ANY, "stop",
         "stop: end with status 8; skip=N: skip up to N bad steps in a row (stop; skip alone: 3)", ),
     FLAG_ROW("keep-going", 0, keep_going,
