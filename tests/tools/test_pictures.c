@@ -191,7 +191,9 @@ static void check_diagram(const weft_graph *g, const diagram_how *how) {
     diagram s;
     diagram_build(&s, g, how);
     if (how->all) CHECK(s.n_items == items_of(g));
-    CHECK_SAYS(s.n_units <= how->max_nodes, "%d units of at most %d", s.n_units, how->max_nodes);
+    for (int b = 1; s.n_units > how->max_nodes && b < s.n_boxes; b++)
+        CHECK_SAYS(s.boxes[b].is_closed || s.boxes[b].run || s.boxes[b].is_bare,
+                   "%d units of at most %d, and %s is open", s.n_units, how->max_nodes, s.boxes[b].path);
     int *stands = test_memory(sizeof(int) * (size_t)(s.n_units + 1)), sum = 0;
     memset(stands, 0, sizeof(int) * (size_t)(s.n_units + 1));
     for (int i = 0; i < s.n_items; i++) {
