@@ -235,12 +235,17 @@ static bool is_loss(const diagram_unit *u) {
     return u->item && u->item->output && type_elements(&u->item->output->value->type) == 1;
 }
 
+/* Is it a loss, or its minimize? */
+static bool is_end(const diagram_unit *u) {
+    return is_loss(u) || (u->item && u->item->node && u->item->node->op == &weft_op_minimize);
+}
+
 /* Puts outputs of one number, the losses, below all of the forward pass: below what nothing else is below. */
 static void sink_losses(const drawing *d) {
     const diagram_unit *end = d->s->units + d->s->n_units;
     for (const diagram_unit *loss = d->s->units; loss < end; loss++)
         for (const diagram_unit *u = d->s->units; is_loss(loss) && u < end; u++)
-            if (!u->is_above && !is_loss(u) && diagram_unit_phase(u) == DIAGRAM_FORWARD)
+            if (!u->is_above && !is_end(u) && diagram_unit_phase(u) == DIAGRAM_FORWARD)
                 paint(agedge(d->g, u->drawn, loss->drawn, NULL, 1), "style=invis weight=0");
 }
 
