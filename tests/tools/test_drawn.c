@@ -193,7 +193,44 @@ static void check_ends(const picture *p) {
     CHECK_SAYS(outputs == wanted, "%s: %d outputs of %d", p->what, outputs, wanted);
 }
 
-static void check_picture(const weft_graph *g, const weft_model *m, const diagram_how *how) {
+/* ---- a part of a graph ---- */
+
+/* How many reads each node is away from one, by place; parameters and scalars lead nowhere. */
+static int *distances(const picture *p, int from) {
+    int *away = test_memory(((size_t)p->n_nodes + 1) * sizeof *away);
+    for (int i = 0; i < p->n_nodes; i++) away[i] = i == from ? 0 : 1000000;
+    for (bool shrinks = true; shrinks;) {
+        shrinks = false;
+        for (int i = 0; i < p->n_nodes; i++)
+            for (int k = 0; k < p->nodes[i]->n_in; k++) {
+                if (!p->nodes[i]->in[k]) continue;
+                int made = p->place[p->nodes[i]->in[k]->id];
+                const weft_op *op = p->nodes[made]->op;
+                bool leads = made == from || (op != &weft_op_parameter && op != &weft_op_constant);
+                if (leads && away[i] > away[made] + 1) away[i] = away[made] + 1, shrinks = true;
+                if (away[made] > away[i] + 1) away[made] = away[i] + 1, shrinks = true;
+            }
+    }
+    return away;
+}
+
+/* All that is near is drawn, and nothing else. */
+static void check_near(const picture *p, int from, int hops) {
+    int *away = distances(p, from);
+    bool *is = needed(p);
+    for (int i = 0; i < p->n_nodes; i++) {
+        const weft_op *op = p->nodes[i]->op;
+        if (op == &weft_op_parameter || op == &weft_op_constant || op == &weft_op_minimize) continue;
+        bool is_near = away[i] <= hops && is[i];
+        CHECK_SAYS(!is_near == !p->drawn[i], "%s: node %d, %s, is %d away, and %s", p->what, i, op->name,
+                   away[i], p->drawn[i] ? "drawn" : "not drawn");
+    }
+    free(away);
+    free(is);
+}
+
+/* The picture of a graph as written, closed by close_picture. */
+static picture open_picture(const weft_graph *g, const weft_model *m, const diagram_how *how) {
     diagram s;
     picture p = {.graph = g};
     snprintf(p.what, sizeof p.what, "%.60s, graph %.40s: %d %d %d %d", m->name, g->name, how->collapsing,
@@ -202,22 +239,72 @@ static void check_picture(const weft_graph *g, const weft_model *m, const diagra
     char *text = text_of(&s, m);
     diagram_free(&s);
     p.text = agmemread(text);
-    list_nodes(&p);
-    if (CHECK_SAYS(p.text != NULL, "%s: cgraph cannot read it", p.what)) {
-        read_units(&p);
-        check_edges(&p);
-        check_joined(&p);
-        check_complete(&p, how->all);
-        check_ends(&p);
-        agclose(p.text);
-    }
+    if (!p.text) abort();
     free(text);
-    free(p.nodes);
-    free(p.drawn);
-    free(p.place);
+    list_nodes(&p);
+    read_units(&p);
+    return p;
+}
+
+static void close_picture(picture *p) {
+    agclose(p->text);
+    free(p->nodes);
+    free(p->drawn);
+    free(p->place);
+}
+
+static void check_part(const weft_graph *g, const weft_model *m, const weft_node *n, int hops) {
+    char name[20];
+    snprintf(name, sizeof name, "%%%d", n->id);
+    picture p =
+        open_picture(g, m, &(diagram_how){.depth = -1, .max_nodes = 10000, .focus = name, .hops = hops});
+    check_edges(&p);
+    check_near(&p, p.place[n->id], hops);
+    close_picture(&p);
+}
+
+/* A scope that is expanded is open, though all others are closed. */
+static void check_expanded(const weft_graph *g, const weft_model *m, const weft_node *n) {
+    text_list paths = {1, {n->scope}};
+    picture p = open_picture(g, m, &(diagram_how){.depth = 0, .max_nodes = 10000, .expand = &paths});
+    Agnode_t *drawn = p.drawn[p.place[n->id]];
+    bool *is = needed(&p);
+    CHECK_SAYS(!is[p.place[n->id]] || (drawn && strcmp(attribute(drawn, "shape"), "folder") != 0),
+               "%s: %s is not open", p.what, n->scope);
+    free(is);
+    check_edges(&p);
+    close_picture(&p);
+}
+
+TEST(parts_of_graphs_are_true) {
+    for (int i = 0; i < ZOO_MODELS; i += test_is_quick() ? 4 : 1) {
+        weft_model *m = weft_model_new(zoo_models[i].name);
+        weft_model_set_batch(m, zoo_models[i].batch);
+        zoo_models[i].build(m, &(zoo_options)ZOO_DEFAULTS);
+        for (const weft_graph *g = m->graphs; g; g = g->next) {
+            int at = 0;
+            for (const weft_node *n = g->first; n; n = n->next) {
+                if (++at % (g->n_nodes / 5 + 1) || !n->n_out || n->op == &weft_op_constant) continue;
+                check_part(g, m, n, at % 4);
+                if (*n->scope && n->op != &weft_op_parameter && n->op != &weft_op_state)
+                    check_expanded(g, m, n);
+            }
+        }
+        weft_model_free(m);
+        tool_close();
+    }
 }
 
 /* ---- many pictures ---- */
+
+static void check_picture(const weft_graph *g, const weft_model *m, const diagram_how *how) {
+    picture p = open_picture(g, m, how);
+    check_edges(&p);
+    check_joined(&p);
+    check_complete(&p, how->all);
+    check_ends(&p);
+    close_picture(&p);
+}
 
 static void check_graph(const weft_graph *g, const weft_model *m, bool all) {
     static const int max_nodes[] = {100000, 100, 31, 4};
@@ -271,4 +358,5 @@ TEST(pictures_of_random_models_are_true) {
     }
 }
 
-SUITE("drawn", {T(pictures_of_the_zoo_are_true), T(pictures_of_random_models_are_true)})
+SUITE("drawn",
+      {T(pictures_of_the_zoo_are_true), T(parts_of_graphs_are_true), T(pictures_of_random_models_are_true)})

@@ -109,6 +109,9 @@ static Agraph_t *draw_graph(artist *a, int attempt, bool *is_cut) {
     if (asks_for_more(o))
         how = (diagram_how){COLLAPSE_EQUAL, (int)o->depth, o->max_nodes ? (int)o->max_nodes : MAX_NODES};
     how.all = a->has_backward;
+    how.focus = o->focus;
+    how.hops = (int)o->hops;
+    how.expand = &o->expand;
     diagram_build(&s, a->graph, &how);
     Agraph_t *picture = draw_diagram(&s, a->model, a->title);
     *is_cut =
@@ -274,10 +277,10 @@ const command command_dot = {
     .summary = "Draws a graph, a program as it runs, or the buckets and streams of a plan",
     .options = OPTIONS_IMAGINE
     "graph batch threads isa device dtype precision flow accumulate strategy ddp zero shard bucket-cap-mb "
-    "serial view all depth max-nodes type output",
+    "serial view all depth max-nodes focus hops expand type output",
     .details = "Scopes are boxes, edges carry shapes; equal scopes are drawn once, with their count.",
     .example = "graphtool dot dcgan28.bin --graph d_step -T svg -o d_step.svg",
     .writes_text = true,
     .run = dot_run,
-    .defaults = {.depth = -1},
+    .defaults = {.depth = -1, .hops = 2},
 };

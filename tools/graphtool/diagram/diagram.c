@@ -103,15 +103,17 @@ static void collect_items(diagram *s) {
     s->unit_of_box = diagram_new(s, boxes, sizeof *s->unit_of_box);
     s->unit_of_item = diagram_new(s, nodes, sizeof *s->unit_of_item);
     const unsigned char *purpose = mark_purposes(s);
+    const bool *is_near = s->how.focus ? diagram_focus(s) : NULL;
     diagram_box_new(s, NULL, "", "");
     int place = 0;
     for (const weft_node *n = g->first; n; n = n->next, place++) {
-        if (!is_drawn(s, n, purpose)) continue;
+        if (!is_drawn(s, n, purpose) || (is_near && !is_near[place])) continue;
         item_new(s, box_of(s, n->scope, diagram_phase_of(n)), n, NULL);
         s->items[s->n_items - 1].is_upkeep = purpose_of(n, purpose) == IS_KEPT;
         s->items[s->n_items - 1].place = place;
     }
-    for (const graph_output *o = g->outputs; o; o = o->next) item_new(s, s->boxes, NULL, o);
+    for (const graph_output *o = g->outputs; o; o = o->next)
+        if (!is_near || s->item_of[o->value->id]) item_new(s, s->boxes, NULL, o);
 }
 
 /* A leaf is bare when none of its items reads another: a layer of one op, called once or several times. */
@@ -212,11 +214,22 @@ static void join_units(diagram *s) {
     merge_edges(s);
 }
 
+/* Notes the boxes of a scope and those around them. */
+static void expand(diagram *s, const char *path) {
+    bool found = false;
+    for (diagram_box *b = s->boxes + 1; b < s->boxes + s->n_boxes; b++) {
+        b->is_expanded |= diagram_is_below(path, b->path);
+        found |= strcmp(b->path, path) == 0;
+    }
+    if (!found) diagram_no_scope(s->graph, "--expand", path, false);
+}
+
 void diagram_build(diagram *s, const weft_graph *g, const diagram_how *how) {
     *s = (diagram){.graph = g, .how = *how};
     collect_items(s);
     if (!how->all || how->is_brief) diagram_host_state(s);
     find_bare(s);
+    for (int i = 0; how->expand && i < how->expand->n; i++) expand(s, how->expand->v[i]);
     diagram_sign_items(s);
     if (how->collapsing == COLLAPSE_RUNS) diagram_find_runs(s);
     diagram_collapse(s);

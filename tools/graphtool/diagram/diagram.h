@@ -15,6 +15,7 @@
 #define WEFT_TOOLS_GRAPHTOOL_DIAGRAM_DIAGRAM_H
 
 #include "graph/core/graph.h"
+#include "tools/graphtool/options/options.h"
 
 /* What counts as a repetition; each level collapses all that the levels before it collapse. */
 typedef enum diagram_collapsing {
@@ -31,6 +32,9 @@ typedef struct diagram_how {
     /* views and state of layers are drawn as part of them, and updates, upkeep and collectives of one key
      * once */
     bool is_brief;
+    const char *focus; /* what is drawn with all that is up to `hops` reads away; NULL: everything */
+    int hops;
+    const text_list *expand; /* paths of scopes that are open in any case; NULL: none */
 } diagram_how;
 
 /* What a drawn node is, by the flags of its op, so that a new op needs no line here. */
@@ -90,8 +94,9 @@ struct diagram_box {
     diagram_box *twin;
     int run; /* number of the run of repeating layers that this is a round of; 0: it is a scope */
     diagram_phase phase;
-    bool is_closed; /* it is one unit, if all around it are open */
-    bool is_bare;   /* a leaf whose items are not connected: they are drawn in its parent, with its name */
+    bool is_expanded; /* it, or a scope in it, is to be open in any case */
+    bool is_closed;   /* it is one unit, if all around it are open */
+    bool is_bare;     /* a leaf whose items are not connected: they are drawn in its parent, with its name */
     /* Of draw.c: its cluster, and the node with its title; NULL: not drawn (yet). */
     struct Agraph_s *cluster;
     struct Agnode_s *title;
@@ -155,6 +160,13 @@ diagram_kind diagram_kind_of(const weft_node *n);
 diagram_kind diagram_unit_kind(const diagram_unit *u);
 /* Is the item represented by the first of its key in its box (I2)? */
 bool diagram_collapses_by_op(const diagram *s, const diagram_item *i);
+
+/* By place: whether the node is near the focus. Ends the command where nothing has that name. */
+bool *diagram_focus(diagram *s);
+/* Ends the command with the nearest name of a scope, or (with_values) of a value or a variable. */
+_Noreturn void diagram_no_scope(const weft_graph *g, const char *option, const char *name, bool with_values);
+/* Is a path that of a scope, or below it? */
+bool diagram_is_below(const char *path, const char *scope);
 
 /* Steps of diagram_build. diagram_boxes.c: items in boxes; diagram_hosts.c: what is drawn as part of another
  * item; diagram_collapse.c: signatures, collapses, representatives; diagram_runs.c: boxes around rounds that

@@ -116,6 +116,7 @@ static bool is_parted(const diagram *s, const diagram_box *before, const diagram
 
 static bool is_next_of(const diagram *s, const diagram_box *one, const diagram_box *other) {
     enum { WORTH = 2 }; /* items; a scope of one node is no larger than the picture of a collapse */
+    if (one->is_expanded || other->is_expanded) return false;
     if (one->items < WORTH || one->is_bare || other->is_bare || one->signature != other->signature ||
         one->run != other->run)
         return false;

@@ -76,7 +76,7 @@ void diagram_open(diagram *s) {
     opening *all = diagram_new(s, s->n_boxes, sizeof *all);
     int deepest = 0;
     for (diagram_box *b = s->boxes; b < s->boxes + s->n_boxes; b++) {
-        b->is_closed = b->level > 0 && !b->run; /* a round is as open as its scope */
+        b->is_closed = b->level > 0 && !b->run && !b->is_expanded; /* a round is as open as its scope */
         if (b->level > deepest) deepest = b->level;
     }
     if (s->how.depth >= 0 && s->how.depth < deepest) deepest = s->how.depth;
