@@ -159,8 +159,8 @@ static const char *phase_name(const weft_node *n) {
     return n->is_update ? "updates" : n->is_backward ? "backward" : "forward";
 }
 
-/* Finds where each node is. A graph begins anew where the schedule does; what is no node of the plan, as a
- * wait, belongs to the node before it. */
+/* Finds where each node is. A run begins where the schedule begins again. An event without a node of the
+ * plan, as a wait, belongs to the node before it. */
 static nest *nests_of(const timeline *t, const weft_plan *plan) {
     nest *all = tool_new(t->n_nodes + 1, sizeof *all), now = {.phase = "forward"};
     const timeline_program *programs = timeline_programs(plan), *of = NULL;
