@@ -188,10 +188,27 @@ static void note_order(const drawing *d, const diagram_unit *above, diagram_unit
     if (up ? first > into->high : first < into->low) draw_below(d, above->drawn, into->title);
 }
 
-/* Does the edge lead back, to a unit that another item has put before? A closed box may read what reads it:
- * it is where it begins, and in the backward pass, as that of its forward, where it ends. */
-static bool is_back(const diagram_edge *e, bool up) {
-    return up ? e->from->last > e->to->last : e->from->first > e->to->first;
+/* Marks what edges lead to from a unit. */
+static void mark_reached(const diagram *s, const diagram_unit *from, bool *reached) {
+    reached[from - s->units] = true;
+    for (bool grows = true; grows;) {
+        grows = false;
+        for (const diagram_edge *e = s->edges; e < s->edges + s->n_edges; e++) {
+            bool *to = &reached[e->to - s->units];
+            if (e->repeats || *to || !reached[e->from - s->units]) continue;
+            *to = grows = true;
+        }
+    }
+}
+
+/* Does the edge lead back, to a unit that leads here and that another item has put before? A closed box may
+ * read what reads it: it is where it begins, and in the backward pass, as that of its forward, where it
+ * ends. */
+static bool is_back(const diagram *s, const diagram_edge *e, bool up) {
+    if (up ? e->from->last <= e->to->last : e->from->first <= e->to->first) return false;
+    bool *reached = tool_new((size_t)s->n_units, sizeof *reached);
+    mark_reached(s, e->to, reached);
+    return reached[e->from - s->units];
 }
 
 /* Backward edges are laid out upwards, with the arrow reversed, so that the backward pass rises beside the
@@ -208,7 +225,7 @@ static void draw_edge(drawing *d, const diagram_edge *e) {
         return;
     }
     if (up) paint(edge, "dir=back");
-    if (is_back(e, up)) { /* without a label, as Graphviz 7 frees one within a row twice */
+    if (is_back(d->s, e, up)) { /* without a label, as Graphviz 7 frees one within a row twice */
         paint(edge, "constraint=false");
         return;
     }
