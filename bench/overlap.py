@@ -45,7 +45,7 @@ def read_trace(path):
         events = json.load(f)["traceEvents"]
     rows = collections.defaultdict(list)
     for e in events:
-        if e.get("ph") == "X":
+        if e.get("ph") == "X" and e["cat"] not in ("part", "scope"):
             rows[e["pid"], e["tid"]].append(e)
     figures = collections.defaultdict(list)
     for (_, stream), bars in sorted(rows.items()):

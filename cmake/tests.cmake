@@ -69,7 +69,7 @@ target_sources(test_hostile_tools PRIVATE ${HOSTILE_SOURCES})
 add_executable(fuzz tests/fuzz/fuzz.c ${HOSTILE_SOURCES}) # tools/nightly.sh fuzz compiles it for afl++
 target_link_libraries(fuzz PRIVATE test_support)
 add_test(NAME test_fuzz COMMAND fuzz --replay ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus)
-foreach(name test_options test_hostile_tools test_rings test_pictures test_guard test_tools_effects test_tools_diff
+foreach(name test_options test_hostile_tools test_rings test_pictures test_drawn test_guard test_tools_effects test_tools_diff
         test_view fuzz)
     target_link_libraries(${name} PRIVATE commands)
 endforeach()

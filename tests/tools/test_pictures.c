@@ -1,5 +1,6 @@
 /* test_pictures.c - pictures of graphtool dot: each zoo model's pictures fit a readable page, collapsing
  * leaves out no node and counts none twice, and nodes have tooltips. */
+#include "examples/zoo.h"
 #include "graph/settings/ddp.h"
 #include "runtime/plan/program.h"
 #include "support/programs.h"
@@ -65,17 +66,28 @@ static void check_sides(const char *what, const char *svg) {
     }
 }
 
+/* The forward pass is on the left, the backward pass on its right, and updates on the far right. */
+static void check_phases(const char *what, const char *svg) {
+    static const char *const heads[] = {">forward<", ">backward<", ">updates<"};
+    double before = -1, x = -1;
+    for (int i = 0; i < 3; i++, before = x)
+        if (next_x(svg, heads[i], &x))
+            CHECK_SAYS(before < x, "%s: %s at %g, after %g", what, heads[i], x, before);
+}
+
 /* In short runs a view shows every fourth model, each view others. */
 static void check_zoo(const char *options) {
     static int views;
     int stride = test_is_quick() ? 4 : 1, first = views++ % stride;
-    for (int i = first; i < ZOO; i += stride) {
+    for (int i = first; i < ZOO_MODELS; i += stride) {
         char what[200];
-        snprintf(what, sizeof what, "%s %s", zoo[i], options);
-        if (!make_model(zoo[i])) continue;
-        NEED(ends(run("graphtool dot %s.bin %s -T svg -o p.svg && ! test -s err", zoo[i], options), 0));
+        const char *name = zoo_models[i].name;
+        snprintf(what, sizeof what, "%s %s", name, options);
+        if (!make_model(name)) continue;
+        NEED(ends(run("graphtool dot %s.bin %s -T svg -o p.svg && ! test -s err", name, options), 0));
         char *svg = read_all("p.svg");
         check_page(what, svg);
+        check_phases(what, svg);
         check_sides(what, svg);
         free(svg);
     }
@@ -191,7 +203,9 @@ static void check_diagram(const weft_graph *g, const diagram_how *how) {
     diagram s;
     diagram_build(&s, g, how);
     if (how->all) CHECK(s.n_items == items_of(g));
-    CHECK_SAYS(s.n_units <= how->max_nodes, "%d units of at most %d", s.n_units, how->max_nodes);
+    for (int b = 1; s.n_units > how->max_nodes && b < s.n_boxes; b++)
+        CHECK_SAYS(s.boxes[b].is_closed || s.boxes[b].run || s.boxes[b].is_bare,
+                   "%d units of at most %d, and %s is open", s.n_units, how->max_nodes, s.boxes[b].path);
     int *stands = test_memory(sizeof(int) * (size_t)(s.n_units + 1)), sum = 0;
     memset(stands, 0, sizeof(int) * (size_t)(s.n_units + 1));
     for (int i = 0; i < s.n_items; i++) {
@@ -312,6 +326,7 @@ TEST(random_models_fit_a_page) {
                 continue;
             char *svg = read_all("r.svg");
             check_page(what, svg);
+            check_phases(what, svg);
             check_sides(what, svg);
             free(svg);
         }

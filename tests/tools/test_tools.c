@@ -93,6 +93,9 @@ TEST(wrong_use_is_one_line_and_exit_2) {
     refuses(run("graphtool dot mlp.bin --graph=lunch"), "lunch");
     refuses(run("graphtool dot mlp.bin -T gif"), "dot, svg, png or pdf");
     refuses(run("graphtool dot mlp.bin --view=moon"), "graph, program or plan");
+    refuses(run("graphtool dot mlp.bin --focus=net/fc"),
+            "no value, scope or variable of that name: did you mean 'net/fc1'?");
+    refuses(run("graphtool dot mlp.bin --expand=nett"), "no scope of that name: did you mean 'net'?");
     refuses(run("graphtool train mlp.bin --data image"), "NAME=FILE is needed");
     refuses(run("graphtool train mlp.bin --lr=-1"), "a number above 0");
     refuses(run("graphtool info nothing.bin"), "nothing.bin");

@@ -80,8 +80,12 @@ static const struct effect {
     {"diff", "--against=batch=9", "mlp.bin; true"},
     {"diff", "--calibration=table!", "mlp.bin --device cuda --against no_memory_check"},
     /* dot */
-    {"dot", "--graph=val --batch=3 --all --depth=0 --max-nodes=10 --type=svg --output=o --view=program",
+    {"dot",
+     "--graph=val --batch=3 --all --depth=0 --max-nodes=10 --focus=net/fc2 --type=svg --output=o "
+     "--view=program",
      "mlp.bin"},
+    {"dot", "--hops=1", "mlp.bin --focus=net/fc2"},
+    {"dot", "--expand=target/block2", "byol.bin --depth 1"},
     {"dot",
      "--isa=reference --device=cuda --dtype=bf16 --precision=net:bf16 --flow=val --accumulate=2 --world=2 "
      "--bucket-cap-mb=0.1 "

@@ -46,6 +46,19 @@ static bool is_on_page(Agraph_t *g) {
     return b.UR.x - b.LL.x <= PAGE_WIDTH && b.UR.y - b.LL.y <= PAGE_HEIGHT;
 }
 
+/* Are the phases that a picture has from left to right: forward, backward, updates (draw_diagram's clusters)?
+ * */
+static bool is_in_order(Agraph_t *g) {
+    static const char *const sides[] = {"cluster_forward", "cluster_backward", "cluster_updates"};
+    double left = -1e9;
+    for (int i = 0; i < 3; i++) {
+        Agraph_t *side = agsubg(g, (char *)sides[i], 0);
+        if (side && GD_bb(side).LL.x < left) return false;
+        if (side) left = GD_bb(side).LL.x;
+    }
+    return true;
+}
+
 /* What to draw: a graph, or a plan. */
 typedef struct artist {
     const options *o;
@@ -53,7 +66,8 @@ typedef struct artist {
     const weft_graph *graph;
     const weft_model *model;
     const char *title;
-    bool is_program;
+    bool has_backward;            /* and updates, so even the first attempt is brief */
+    int tried[COLLAPSE_RUNS + 1]; /* how many nodes the last attempt of each kind had */
 } artist;
 
 static bool is_text(const options *o) {
@@ -62,32 +76,47 @@ static bool is_text(const options *o) {
 
 /* ---- graphs ---- */
 
-enum { MAX_NODES = 80 };
+enum { MAX_NODES = 100, MAX_ROWS = 80 };
 
-/* First more repetitions are collapsed, then more scopes closed, and at last fewer nodes drawn. */
-static const diagram_how attempts[] = {
-    {COLLAPSE_EQUAL, -1, MAX_NODES}, {COLLAPSE_ALIKE, -1, MAX_NODES}, {COLLAPSE_RUNS, -1, MAX_NODES},
-    {COLLAPSE_ALIKE, 4, MAX_NODES},  {COLLAPSE_ALIKE, 3, MAX_NODES},  {COLLAPSE_RUNS, 3, MAX_NODES},
-    {COLLAPSE_RUNS, 2, MAX_NODES},   {COLLAPSE_RUNS, 1, MAX_NODES},   {COLLAPSE_RUNS, 1, 40},
-    {COLLAPSE_RUNS, 1, 20},          {COLLAPSE_RUNS, 0, 10},
-};
-enum { ATTEMPTS = sizeof attempts / sizeof *attempts };
+/* First more repetitions are collapsed, with all scopes open. */
+static const diagram_how whole[] = {{COLLAPSE_EQUAL, -1, MAX_NODES},
+                                    {COLLAPSE_EQUAL, -1, MAX_NODES, .is_brief = true},
+                                    {COLLAPSE_ALIKE, -1, MAX_NODES, .is_brief = true},
+                                    {COLLAPSE_RUNS, -1, MAX_NODES, .is_brief = true}};
+enum { WHOLE = sizeof whole / sizeof *whole };
+
+/* Then fewer and fewer nodes are drawn, and so fewer scopes are open: by turns with the fewest and the most
+ * repetitions collapsed. */
+static const int fewer[] = {64, 56, 48, 42, 36, 31, 26, 22, 18, 14, 10};
+enum { ATTEMPTS = WHOLE + 2 * sizeof fewer / sizeof *fewer };
+
+static diagram_how how_to(int attempt) {
+    if (attempt < WHOLE) return whole[attempt];
+    int k = attempt - WHOLE;
+    return (diagram_how){k % 2 ? COLLAPSE_RUNS : COLLAPSE_EQUAL, -1, fewer[k / 2], .is_brief = true};
+}
 
 /* Has the user set the level of detail? */
 static bool asks_for_more(const options *o) {
-    return o->all || o->depth >= 0 || o->max_nodes;
+    return o->depth >= 0 || o->max_nodes;
 }
 
-static Agraph_t *draw_graph(const artist *a, int attempt, bool *is_cut) {
+/* *is_cut: scopes had to close that should be open, or as many nodes have been tried already. */
+static Agraph_t *draw_graph(artist *a, int attempt, bool *is_cut) {
     const options *o = a->o;
     diagram s;
-    diagram_how how = attempts[attempt + a->is_program]; /* a program's updates are always collapsed */
+    diagram_how how = how_to(attempt + a->has_backward);
     if (asks_for_more(o))
         how = (diagram_how){COLLAPSE_EQUAL, (int)o->depth, o->max_nodes ? (int)o->max_nodes : MAX_NODES};
-    how.all = o->all || a->is_program;
+    how.all = a->has_backward;
+    how.focus = o->focus;
+    how.hops = (int)o->hops;
+    how.expand = &o->expand;
     diagram_build(&s, a->graph, &how);
     Agraph_t *picture = draw_diagram(&s, a->model, a->title);
-    *is_cut = s.is_cut && how.depth < 0;
+    *is_cut =
+        attempt + a->has_backward < WHOLE ? s.is_cut && how.depth < 0 : a->tried[how.collapsing] == s.n_units;
+    if (!*is_cut) a->tried[how.collapsing] = s.n_units;
     diagram_free(&s);
     return picture;
 }
@@ -95,14 +124,14 @@ static Agraph_t *draw_graph(const artist *a, int attempt, bool *is_cut) {
 /* First repeating rows are collapsed, then everything is put in one column, then fewer rows are drawn. */
 static const stream_how plan_attempts[] = {
     /* rows, collapse, stack_tables, stack_streams */
-    {MAX_NODES},      {MAX_NODES, false, true}, {MAX_NODES, true},      {MAX_NODES, true, true},
-    {24, true, true}, {24, true, true, true},   {12, true, true, true}, {6, true, true, true},
+    {MAX_ROWS},       {MAX_ROWS, false, true}, {MAX_ROWS, true},       {MAX_ROWS, true, true},
+    {24, true, true}, {24, true, true, true},  {12, true, true, true}, {6, true, true, true},
 };
 enum { PLAN_ATTEMPTS = sizeof plan_attempts / sizeof *plan_attempts };
 
 /* A picture with less detail for each further attempt, which the caller closes. *is_cut: it shows less than
  * it should. */
-static Agraph_t *draw(const artist *a, int attempt, bool *is_cut) {
+static Agraph_t *draw(artist *a, int attempt, bool *is_cut) {
     stream_how how = {.max_rows = (int)a->o->max_nodes};
     *is_cut = false;
     return a->plan ? draw_plan(a->plan, a->o->max_nodes ? &how : &plan_attempts[attempt])
@@ -112,11 +141,11 @@ static Agraph_t *draw(const artist *a, int attempt, bool *is_cut) {
 /* 1: the user has set the level of detail, so the picture is drawn whatever its size. */
 static int attempts_of(const artist *a) {
     if (a->plan) return a->o->max_nodes ? 1 : PLAN_ATTEMPTS;
-    return asks_for_more(a->o) ? 1 : ATTEMPTS - a->is_program;
+    return asks_for_more(a->o) ? 1 : ATTEMPTS - a->has_backward;
 }
 
 /* For text the picture is drawn again, as the layout has added attributes of its own. */
-static void write_picture(GVC_t *gvc, const artist *a, int attempt, Agraph_t *laid_out) {
+static void write_picture(GVC_t *gvc, artist *a, int attempt, Agraph_t *laid_out) {
     bool is_cut;
     if (!is_text(a->o)) {
         render(gvc, laid_out, a->o->format, a->o->output);
@@ -130,14 +159,14 @@ static void write_picture(GVC_t *gvc, const artist *a, int attempt, Agraph_t *la
 /* One attempt: whether it was written. The last attempt's text needs no layout, which takes minutes for a
  * large graph. Messages of Graphviz about a layout that it gave up are dropped: another attempt follows, or
  * the picture is refused. */
-static bool attempt_one(GVC_t *gvc, const artist *a, int attempt) {
+static bool attempt_one(GVC_t *gvc, artist *a, int attempt) {
     bool is_done = attempt == attempts_of(a) - 1, is_cut, good = true;
     Agraph_t *picture = draw(a, attempt, &is_cut);
     if (is_done ? !is_text(a->o) : !is_cut) {
         agreseterrors();
         bool has_engine = gvLayout(gvc, picture, "dot") == 0; /* else no attempt can begin */
         good = has_engine && agerrors() < AGERR;
-        is_done |= !has_engine || (good && is_on_page(picture));
+        is_done |= !has_engine || (good && is_on_page(picture) && is_in_order(picture));
     }
     if (is_done && !good) tool_fail("graphviz could not lay the graph out");
     if (is_done) write_picture(gvc, a, attempt, picture);
@@ -161,7 +190,7 @@ static const lt_symlist_t *const plugins = NULL; /* those that Graphviz finds */
 #endif
 
 /* Tries one attempt after another until one fits the page. */
-static void show(const artist *a) {
+static void show(artist *a) {
     GVC_t *gvc = tool_keep(tool_need(plugins ? gvContextPlugins(plugins, false) : gvContext()), free_context);
     agseterr(AGMAX);
     for (int i = 0; !attempt_one(gvc, a, i); i++) {
@@ -171,7 +200,7 @@ static void show(const artist *a) {
 static void show_graph(const weft_graph *g, const weft_model *m, const options *o, const char *what) {
     const char *title = tool_text("%.200s, graph %.200s (%s, batch %lld)%s", m->name, g->name,
                                   g->mode == WEFT_TRAIN ? "train" : "eval", (long long)m->batch, what);
-    show(&(artist){.graph = g, .model = m, .o = o, .title = title, .is_program = *what});
+    show(&(artist){.graph = g, .model = m, .o = o, .title = title, .has_backward = *what || o->all});
 }
 
 /* Draws the compiled graph: after the pass `pass`, which makes gradients and updates nodes, or (NULL) as it
@@ -226,7 +255,8 @@ static int dot_run(const options *given) {
     if (is_binary && is_printed && isatty(STDOUT_FILENO))
         tool_fail("dot: a picture of type %s cannot be written to a terminal: use -o FILE", o->format);
     if (plugins && is_binary)
-        tool_fail("dot: a graphtool of a wheel draws dot and svg: install Graphviz for `graphtool dot ... | dot -T%s`",
+        tool_fail("dot: a graphtool of a wheel draws dot and svg: install Graphviz for `graphtool dot ... | "
+                  "dot -T%s`",
                   o->format);
     check_memory();
     const weft_model *m = tool_load(o);
@@ -247,10 +277,10 @@ const command command_dot = {
     .summary = "Draws a graph, a program as it runs, or the buckets and streams of a plan",
     .options = OPTIONS_IMAGINE
     "graph batch threads isa device dtype precision flow accumulate strategy ddp zero shard bucket-cap-mb "
-    "serial view all depth max-nodes type output",
+    "serial view all depth max-nodes focus hops expand type output",
     .details = "Scopes are boxes, edges carry shapes; equal scopes are drawn once, with their count.",
     .example = "graphtool dot dcgan28.bin --graph d_step -T svg -o d_step.svg",
     .writes_text = true,
     .run = dot_run,
-    .defaults = {.depth = -1},
+    .defaults = {.depth = -1, .hops = 2},
 };

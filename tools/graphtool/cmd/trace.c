@@ -33,7 +33,10 @@ static void run_steps(tracing *t) {
     weft_session_trace(t->work.session, timeline_on_node, &t->time);
     weft_loader_trace(weft_trainer_loader(t->work.trainer), timeline_on_data, &t->time);
     uint64_t start = weft_clock_ns();
-    for (int64_t i = 0; i < t->o->steps; i++) workload_step(&t->work, NULL);
+    for (int64_t i = 0; i < t->o->steps; i++) {
+        timeline_on_step(&t->time, weft_clock_ns());
+        workload_step(&t->work, NULL);
+    }
     workload_sync(&t->work); /* work in flight after the last run belongs to its step */
     t->step_ms = (double)(weft_clock_ns() - start) * 1e-6 / (double)t->o->steps;
     weft_session_trace(t->work.session, NULL, NULL);
@@ -50,7 +53,7 @@ static void run_steps(tracing *t) {
 static void add_rank(const tracing *t, text *file, int rank) {
     const options *o = t->o;
     text own = {0};
-    if (rank == world_rank(o)) timeline_text(&own, &t->time, rank, t->zero_ns);
+    if (rank == world_rank(o)) timeline_text(&own, &t->time, t->work.plan, rank, t->zero_ns);
     uint64_t bytes = own.length;
     if (rank) world_broadcast(o, rank, &bytes, sizeof bytes, "trace");
     char *all = rank == world_rank(o) ? tool_take(&own) : tool_new(bytes + 1, 1);

@@ -9,29 +9,42 @@
 
 /* ---- items and boxes ---- */
 
-/* Marks, by id, the values that outputs and training depend on. The forward view leaves out the rest, nodes
- * that only update state. */
-static bool *mark_wanted(diagram *s) {
-    bool *is_wanted = diagram_new(s, s->graph->next_id + 1, sizeof *is_wanted);
-    for (const graph_output *o = s->graph->outputs; o; o = o->next) is_wanted[o->value->id] = true;
+/* What a node is for, by the id of its first result. */
+enum { IS_WANTED = 1 /* for an output or a training */, IS_KEPT = 2 /* for an assignment */ };
+
+/* Marks, by id, the values that outputs and training depend on, and those that assignments depend on. */
+static unsigned char *mark_purposes(diagram *s) {
+    unsigned char *purpose = diagram_new(s, s->graph->next_id + 1, sizeof *purpose);
+    for (const graph_output *o = s->graph->outputs; o; o = o->next) purpose[o->value->id] = IS_WANTED;
     for (const weft_node *n = s->graph->last; n; n = n->prev) {
-        bool wanted = n->op == &weft_op_minimize;
-        for (int k = 0; k < n->n_out; k++) wanted |= is_wanted[n->out[k].id];
-        for (int i = 0; wanted && i < n->n_in; i++)
-            if (n->in[i]) is_wanted[n->in[i]->id] = true;
-        if (wanted && n->n_out) is_wanted[n->out[0].id] = true;
+        bool trains = n->op == &weft_op_minimize || n->is_backward || n->is_update;
+        unsigned own = trains ? IS_WANTED : n->op == &weft_op_assign ? IS_KEPT : 0;
+        for (int k = 0; k < n->n_out; k++) own |= purpose[n->out[k].id];
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) purpose[n->in[i]->id] |= (unsigned char)own;
+        if (n->n_out) purpose[n->out[0].id] = (unsigned char)own;
     }
-    return is_wanted;
+    return purpose;
 }
 
-/* Is the node worth drawing? Parameters appear in the labels of their readers; scalars and state would only
- * clutter the picture. */
-static bool is_drawn(const diagram *s, const weft_node *n, const bool *is_wanted) {
-    if (n->op == &weft_op_parameter) return false;
+static unsigned purpose_of(const weft_node *n, const unsigned char *purpose) {
+    return n->n_out ? purpose[n->out[0].id] : IS_WANTED;
+}
+
+/* Is the variable assigned in the graph? */
+static bool is_assigned(const weft_graph *g, const weft_variable *v) {
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_assign && !n->is_update && n->variable == v) return true;
+    return false;
+}
+
+/* Is the node worth drawing? Parameters appear in the labels of the layers that read them, unless they are
+ * assigned, or read for an assignment alone. Scalars would only clutter the picture. */
+static bool is_drawn(const diagram *s, const weft_node *n, const unsigned char *purpose) {
+    if (n->op == &weft_op_parameter)
+        return purpose_of(n, purpose) == IS_KEPT || is_assigned(s->graph, n->variable);
     if (n->op == &weft_op_constant && type_elements(&n->out[0].type) == 1) return false;
-    if (s->how.all) return true;
-    if (n->is_backward || n->is_update || n->op == &weft_op_state || n->op == &weft_op_assign) return false;
-    return n->n_out == 0 || is_wanted[n->out[0].id];
+    return s->how.all || (!n->is_backward && !n->is_update && purpose_of(n, purpose));
 }
 
 /* The child of that name; made if it does not exist. */
@@ -87,95 +100,68 @@ static void collect_items(diagram *s) {
     s->reads = diagram_new(s, reads, sizeof *s->reads);
     s->units = diagram_new(s, nodes, sizeof *s->units);
     s->item_of = diagram_new(s, g->next_id + 1, sizeof *s->item_of);
-    const bool *is_wanted = mark_wanted(s);
+    s->unit_of_box = diagram_new(s, boxes, sizeof *s->unit_of_box);
+    s->unit_of_item = diagram_new(s, nodes, sizeof *s->unit_of_item);
+    const unsigned char *purpose = mark_purposes(s);
+    const bool *is_near = s->how.focus ? diagram_focus(s) : NULL;
     diagram_box_new(s, NULL, "", "");
-    for (const weft_node *n = g->first; n; n = n->next)
-        if (is_drawn(s, n, is_wanted)) item_new(s, box_of(s, n->scope, diagram_phase_of(n)), n, NULL);
-    for (const graph_output *o = g->outputs; o; o = o->next) item_new(s, s->boxes, NULL, o);
+    int place = 0;
+    for (const weft_node *n = g->first; n; n = n->next, place++) {
+        if (!is_drawn(s, n, purpose) || (is_near && !is_near[place])) continue;
+        item_new(s, box_of(s, n->scope, diagram_phase_of(n)), n, NULL);
+        s->items[s->n_items - 1].is_upkeep = purpose_of(n, purpose) == IS_KEPT;
+        s->items[s->n_items - 1].place = place;
+    }
+    for (const graph_output *o = g->outputs; o; o = o->next)
+        if (!is_near || s->item_of[o->value->id]) item_new(s, s->boxes, NULL, o);
 }
 
 /* A leaf is bare when none of its items reads another: a layer of one op, called once or several times. */
 static void find_bare(diagram *s) {
     for (int b = 1; b < s->n_boxes; b++) s->boxes[b].is_bare = !s->boxes[b].first_child;
     for (const diagram_read *r = s->reads; r < s->reads + s->n_reads; r++)
-        if (r->from->box == r->to->box) r->to->box->is_bare = false;
-}
-
-/* In pictures of all nodes, a view in the same box and phase as the node it views is drawn as part of
- * that. */
-static void find_hosts(diagram *s) {
-    for (const diagram_read *r = s->reads; r < s->reads + s->n_reads; r++) {
-        const weft_node *n = r->to->node;
-        if (!n || !(n->op->flags & OP_VIEW) || r->value != n->in[0]) continue;
-        if (diagram_collapses_by_op(s, r->to) || r->from->box != r->to->box) continue;
-        if (diagram_phase_of(r->from->node) == diagram_phase_of(n)) r->to->host = r->from;
-    }
+        if (r->from->box == r->to->box && !r->from->host && !r->to->host) r->to->box->is_bare = false;
 }
 
 /* ---- units ---- */
 
 /* The outermost closed box around an item; NULL: all are open. */
-static diagram_box *closed_around(const diagram *s, const diagram_item *i) {
+static diagram_box *closed_around(const diagram_item *i) {
     diagram_box *closed = NULL;
     for (diagram_box *b = i->box->is_bare ? i->box->parent : i->box; b; b = b->parent)
-        if (b->depth > s->open_depth) closed = b;
+        if (b->is_closed) closed = b;
     return closed;
 }
 
-/* Makes the units for the current open depth, in the graph's order. */
-static void cut_units(diagram *s) {
-    diagram_unit **unit_of_box = diagram_new(s, s->n_boxes, sizeof *unit_of_box);
+/* The item that is drawn for a representative: itself, or its host. */
+static diagram_item *drawn_for(diagram_item *i) {
+    while (i->host) i = i->host->representative;
+    return i;
+}
+
+/* Makes the units for the boxes that are open, in the graph's order. */
+void diagram_cut_units(diagram *s) {
+    memset(s->unit_of_box, 0, (size_t)s->n_boxes * sizeof *s->unit_of_box);
+    memset(s->unit_of_item, 0, (size_t)s->n_items * sizeof *s->unit_of_item);
     s->n_units = 0;
     for (diagram_item *i = s->items; i < s->items + s->n_items; i++) {
         if (i->representative != i) continue;
-        diagram_box *box = closed_around(s, i);
-        diagram_unit **unit = box ? &unit_of_box[box - s->boxes] : &i->unit;
-        if (!box) *unit = i->host ? i->host->representative->unit : NULL;
+        diagram_box *box = closed_around(i);
+        diagram_item *drawn = drawn_for(i);
+        diagram_unit **unit = box ? &s->unit_of_box[box - s->boxes] : &s->unit_of_item[drawn - s->items];
         if (!*unit) {
             *unit = &s->units[s->n_units++];
-            **unit = (diagram_unit){.item = box ? NULL : i, .box = box, .parts = 1};
+            int first = (int)((box ? i : drawn) - s->items);
+            **unit = (diagram_unit){
+                .item = box ? NULL : drawn, .box = box, .parts = 1, .first = first, .last = first};
         }
         i->unit = *unit;
+        if (box) i->unit->last = (int)(i - s->items);
     }
     for (diagram_item *i = s->items; i < s->items + s->n_items; i++) {
         i->unit = i->representative->unit;
         i->unit->stands++;
     }
-}
-
-/* The last resort of I1: merges runs of units into max_nodes. */
-static void merge_units(diagram *s, int max_nodes) {
-    int64_t n = s->n_units;
-    for (diagram_item *i = s->items; i < s->items + s->n_items; i++)
-        i->unit = &s->units[(i->unit - s->units) * max_nodes / n];
-    int last = -1;
-    for (int u = 0; u < n; u++) {
-        int into = (int)(u * (int64_t)max_nodes / n);
-        if (into == last) {
-            s->units[into].parts++;
-            s->units[into].stands += s->units[u].stands;
-        } else {
-            s->units[into] = s->units[u];
-        }
-        last = into;
-    }
-    s->n_units = last + 1;
-}
-
-/* Closes one level of boxes after another until I1 holds. */
-static void close_until_few(diagram *s) {
-    int depth = s->how.depth, max_nodes = s->how.max_nodes;
-    int deepest = 0;
-    for (int b = 0; b < s->n_boxes; b++)
-        if (s->boxes[b].depth > deepest) deepest = s->boxes[b].depth;
-    s->open_depth = depth >= 0 && depth < deepest ? depth : deepest;
-    cut_units(s);
-    s->is_cut = s->n_units > max_nodes;
-    while (s->n_units > max_nodes && s->open_depth > 0) {
-        s->open_depth--;
-        cut_units(s);
-    }
-    if (s->n_units > max_nodes) merge_units(s, max_nodes);
 }
 
 /* ---- edges between units ---- */
@@ -228,15 +214,28 @@ static void join_units(diagram *s) {
     merge_edges(s);
 }
 
+/* Notes the boxes of a scope and those around them. */
+static void expand(diagram *s, const char *path) {
+    bool found = false;
+    for (diagram_box *b = s->boxes + 1; b < s->boxes + s->n_boxes; b++) {
+        b->is_expanded |= diagram_is_below(path, b->path);
+        found |= strcmp(b->path, path) == 0;
+    }
+    if (!found) diagram_no_scope(s->graph, "--expand", path, false);
+}
+
 void diagram_build(diagram *s, const weft_graph *g, const diagram_how *how) {
     *s = (diagram){.graph = g, .how = *how};
     collect_items(s);
+    if (!how->all || how->is_brief) diagram_host_state(s);
     find_bare(s);
+    for (int i = 0; how->expand && i < how->expand->n; i++) expand(s, how->expand->v[i]);
     diagram_sign_items(s);
     if (how->collapsing == COLLAPSE_RUNS) diagram_find_runs(s);
     diagram_collapse(s);
-    if (how->all && how->collapsing > COLLAPSE_EQUAL) find_hosts(s);
-    close_until_few(s);
+    if (how->all && how->is_brief) diagram_host_views(s);
+    diagram_open(s);
+    if (s->n_units > how->max_nodes) diagram_merge(s);
     join_units(s);
 }
 

@@ -20,6 +20,7 @@ static void widen(diagram_box *box, int low, int high) {
 void diagram_add_box(diagram_box *parent, diagram_box *box) {
     box->parent = parent;
     box->depth = parent->depth + 1;
+    box->level = parent->level + !box->run;
     box->next = NULL;
     *(parent->last_child ? &parent->last_child->next : &parent->first_child) = box;
     parent->last_child = box;
@@ -28,13 +29,8 @@ void diagram_add_box(diagram_box *parent, diagram_box *box) {
 
 diagram_box *diagram_box_new(diagram *s, diagram_box *parent, const char *name, const char *path) {
     diagram_box *b = &s->boxes[s->n_boxes++];
-    *b = (diagram_box){.name = name,
-                       .path = path,
-                       .low = INT_MAX,
-                       .high = -1,
-                       .represented_by = b,
-                       .members = 1,
-                       .most_members = 1};
+    *b = (diagram_box){
+        .name = name, .path = path, .low = INT_MAX, .high = -1, .represented_by = b, .members = 1};
     if (parent) diagram_add_box(parent, b);
     return b;
 }
@@ -51,8 +47,8 @@ diagram_item *diagram_next_item(const diagram *s, const diagram_box *box, const 
     return NULL;
 }
 
-bool diagram_box_is_open(const diagram *s, const diagram_box *box) {
-    return box->depth <= s->open_depth && !box->is_bare && box->represented_by == box;
+bool diagram_box_is_open(const diagram_box *box) {
+    return !box->is_closed && !box->is_bare && box->represented_by == box;
 }
 
 bool diagram_box_is_in(const diagram_box *box, const diagram_box *ancestor) {
@@ -63,9 +59,4 @@ bool diagram_box_is_in(const diagram_box *box, const diagram_box *ancestor) {
 diagram_box *diagram_box_of(const diagram_unit *u) {
     if (u->box) return u->box->parent;
     return u->item->box->is_bare ? u->item->box->parent : u->item->box;
-}
-
-diagram_phase diagram_phase_of(const weft_node *n) {
-    if (!n) return DIAGRAM_FORWARD;
-    return n->is_update ? DIAGRAM_UPDATE : n->is_backward ? DIAGRAM_BACKWARD : DIAGRAM_FORWARD;
 }

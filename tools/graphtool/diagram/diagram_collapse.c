@@ -9,6 +9,7 @@
 #include "tools/graphtool/output/end.h"
 
 #include <ctype.h>
+#include <string.h>
 
 uint64_t diagram_mix(uint64_t a, uint64_t b) {
     a ^= b + 0x9e3779b97f4a7c15u + (a << 6) + (a >> 2);
@@ -75,11 +76,9 @@ static void pair_up(diagram *s, diagram_box *a, diagram_box *b) {
     while ((i = diagram_next_item(s, a, i)) && (j = diagram_next_item(s, b, j))) j->representative = i;
     diagram_box *one = next_drawn(a->first_child), *other = next_drawn(b->first_child);
     for (; one && other; one = next_drawn(one->next), other = next_drawn(other->next)) {
-        if (other->most_members > one->most_members) {
-            one->most_members = other->most_members;
-            one->last_name = other->last_name;
-        }
-        if (other->members < one->members) one->members = other->members;
+        diagram_box *last = one;
+        while (last->twin) last = last->twin;
+        last->twin = other;
         pair_up(s, one, other);
     }
 }
@@ -117,6 +116,7 @@ static bool is_parted(const diagram *s, const diagram_box *before, const diagram
 
 static bool is_next_of(const diagram *s, const diagram_box *one, const diagram_box *other) {
     enum { WORTH = 2 }; /* items; a scope of one node is no larger than the picture of a collapse */
+    if (one->is_expanded || other->is_expanded) return false;
     if (one->items < WORTH || one->is_bare || other->is_bare || one->signature != other->signature ||
         one->run != other->run)
         return false;
@@ -136,7 +136,7 @@ static void collapse_box(diagram *s, diagram_box *b) {
             continue;
         }
         c->represented_by = first;
-        first->most_members = ++first->members;
+        first->members++;
         first->last_name = c->last_name ? c->last_name : c->name;
         pair_up(s, first, c);
     }
@@ -144,8 +144,33 @@ static void collapse_box(diagram *s, diagram_box *b) {
 }
 
 bool diagram_collapses_by_op(const diagram *s, const diagram_item *i) {
-    return s->how.collapsing > COLLAPSE_EQUAL && i->node &&
-           (i->node->is_update || i->node->op->flags & OP_COMMUNICATES);
+    return s->how.is_brief && i->node && !i->host &&
+           (i->node->is_update || i->is_upkeep || i->node->op->flags & OP_COMMUNICATES);
+}
+
+/* The top-level scope of the variable that a node names. */
+static const char *scope_of_variable(const weft_node *n) {
+    const char *path = n->op->flags & OP_VARIABLE && n->variable ? n->variable->path : "";
+    return tool_cut(path, path + strcspn(path, "/"));
+}
+
+/* Sets what items that collapse by op have in common: the op, and for upkeep all that it computes but the
+ * names of parameters: target/... = 0.99 target/... + 0.01 online/... Keys of operands come first, so items
+ * of one key never read each other. */
+static void find_keys(diagram *s) {
+    for (diagram_item *i = s->items; i < s->items + s->n_items; i++) {
+        const weft_node *n = i->node;
+        if (!n) continue;
+        i->key = hash_text(n->op->name, i->is_upkeep);
+        if (!i->is_upkeep) continue;
+        i->key = hash_text(scope_of_variable(n), mix_attrs(i->key, n));
+        for (int b = 0; b < n->n_body; b++)
+            i->key = mix_attrs(hash_text(n->body[b]->op->name, i->key), n->body[b]);
+    }
+    for (const diagram_read *r = s->reads; r < s->reads + s->n_reads; r++) {
+        uint64_t key = r->from->is_upkeep ? r->from->key : (uint64_t)(r->from - s->items);
+        if (r->to->is_upkeep) r->to->key = diagram_mix(r->to->key, key);
+    }
 }
 
 /* The exception of I2, within one box. */
@@ -153,7 +178,7 @@ static void collapse_by_op(diagram *s, const diagram_box *box) {
     for (diagram_item *i = NULL; (i = diagram_next_item(s, box, i));) {
         if (!diagram_collapses_by_op(s, i)) continue;
         diagram_item *j = diagram_next_item(s, box, NULL);
-        while (!diagram_collapses_by_op(s, j) || j->node->op != i->node->op) j = diagram_next_item(s, box, j);
+        while (!diagram_collapses_by_op(s, j) || j->key != i->key) j = diagram_next_item(s, box, j);
         if (i->representative == i) i->representative = j;
     }
 }
@@ -172,6 +197,7 @@ static void link_representatives(diagram *s) {
 
 void diagram_collapse(diagram *s) {
     collapse_box(s, s->boxes);
+    find_keys(s);
     for (int b = 0; b < s->n_boxes; b++) collapse_by_op(s, &s->boxes[b]);
     link_representatives(s);
 }

@@ -1,9 +1,9 @@
 /* diagram_runs.c - finds layers that repeat one after another within a scope (conv, norm, relu, conv, norm,
  * relu) and puts each round into a box of its own, so that diagram_collapse draws one for all.
  *
- * A run is two or more rounds of 2 to LONGEST parts, equal part by part as COLLAPSE_ALIKE defines it, and
- * each round reads what the round before it made. Two calls of one layer on different data are two branches
- * and no repetition. */
+ * A run is two or more rounds of 2 to LONGEST parts, equal part by part as COLLAPSE_ALIKE defines it. The
+ * parts of a round are joined to each other, and each round reads what the round before it made. Two calls of
+ * one layer on different data are two branches and no repetition. */
 #include "tools/graphtool/diagram/diagram.h"
 
 #include "tools/graphtool/output/end.h"
@@ -31,18 +31,34 @@ static uint64_t tree_signature(const diagram *s, const diagram_box *box) {
     return h;
 }
 
-/* Is the item in one of these parts? */
-static bool is_in(const diagram_item *item, const part *p, int length) {
-    for (const part *end = p + length; p < end; p++)
-        if (p->box ? diagram_box_is_in(item->box, p->box) : item == p->item) return true;
-    return false;
+/* Which of these parts the item is in; -1: none. */
+static int place_in(const diagram_item *item, const part *p, int length) {
+    for (int k = 0; k < length; k++)
+        if (p[k].box ? diagram_box_is_in(item->box, p[k].box) : item == p[k].item) return k;
+    return -1;
 }
 
 /* Does a part of the second round read one of the first? p points to two rounds of `length` parts. */
 static bool reads_round(const diagram *s, const part *p, int length) {
     for (const diagram_read *r = s->reads; r < s->reads + s->n_reads; r++)
-        if (is_in(r->to, p + length, length) && is_in(r->from, p, length)) return true;
+        if (place_in(r->to, p + length, length) >= 0 && place_in(r->from, p, length) >= 0) return true;
     return false;
+}
+
+/* Are the parts of a round joined to each other? Those that are joined to the first have joined[k]. */
+static bool is_joined(const diagram *s, const part *p, int length) {
+    bool joined[LONGEST] = {true}, grows = true;
+    int n = 1;
+    while (grows && n < length) {
+        grows = false;
+        for (const diagram_read *r = s->reads; r < s->reads + s->n_reads; r++) {
+            int from = place_in(r->from, p, length), to = place_in(r->to, p, length);
+            if (from < 0 || to < 0 || joined[from] == joined[to]) continue;
+            joined[from] = joined[to] = grows = true;
+            n++;
+        }
+    }
+    return n == length;
 }
 
 static bool rounds_match(const part *p, int length) {
@@ -51,16 +67,23 @@ static bool rounds_match(const part *p, int length) {
     return true;
 }
 
-/* The run from here that saves most. Single parts that repeat (the blocks of a GPT) are left to
+static diagram_phase part_phase(const part *p) {
+    return p->box ? p->box->phase : diagram_phase_of(p->item->node);
+}
+
+/* The run from here that saves most, of one phase. Single parts that repeat (the blocks of a GPT) are left to
  * diagram_collapse. */
 static run best_run(const diagram *s, const part *p, int n) {
     run best = {0, 1};
     for (int length = 1; length <= LONGEST && 2 * length <= n; length++) {
         int rounds = 1;
+        if (part_phase(&p[length - 1]) != part_phase(&p[0])) break;
         while ((rounds + 1) * length <= n && rounds_match(p + (rounds - 1) * length, length) &&
                reads_round(s, p + (rounds - 1) * length, length))
             rounds++;
-        if (length * (rounds - 1) > best.length * (best.rounds - 1)) best = (run){length, rounds};
+        if (length * (rounds - 1) > best.length * (best.rounds - 1) &&
+            (length == 1 || is_joined(s, p, length)))
+            best = (run){length, rounds};
     }
     return best;
 }
@@ -81,6 +104,7 @@ static int list_parts(const diagram *s, const diagram_box *box, part *p) {
 /* Sets the depths of a box that has moved, and of all below it. */
 static void deepen(diagram_box *box) {
     box->depth = box->parent->depth + 1;
+    box->level = box->parent->level + !box->run;
     for (diagram_box *c = box->first_child; c; c = c->next) deepen(c);
 }
 
@@ -102,7 +126,8 @@ static void box_round(diagram *s, diagram_box *parent, int number, const part *p
     const char *name = tool_text("%s \xe2\x80\xa6 %s", part_name(&p[0]), part_name(&p[length - 1]));
     diagram_box *b = diagram_box_new(s, parent, name, parent->path);
     b->run = number;
-    b->phase = parent->phase;
+    b->level = parent->level;
+    b->phase = part_phase(&p[0]);
     for (int k = 0; k < length; k++) move_part(s, b, &p[k]);
 }
 

@@ -5,6 +5,7 @@
  * high as the forward alone. A box has its title in a node of its own, because Graphviz routes edges around
  * nodes but through labels. */
 #include "tools/graphtool/diagram/draw.h"
+#include "tools/graphtool/diagram/draw_labels.h"
 
 #include "ops/kit/ops.h"
 #include "tools/graphtool/output/end.h"
@@ -13,23 +14,7 @@
 
 #include <string.h>
 
-/* ---- kinds: derived from an op's flags, so that a new op needs no line here ---- */
-
-typedef enum draw_kind {
-    KIND_INPUT,
-    KIND_LAYER,
-    KIND_COMPUTE,
-    KIND_POINTWISE,
-    KIND_SHAPE,
-    KIND_RANDOM,
-    KIND_SCALAR,
-    KIND_STATE,
-    KIND_BACKWARD,
-    KIND_TRAINING,
-    KIND_OUTPUT,
-    KIND_CLOSED,
-    KINDS
-} draw_kind;
+/* ---- kinds ---- */
 
 static const struct kind_look {
     const char *what, *fill, *shape;
@@ -48,270 +33,49 @@ static const struct kind_look {
     [KIND_CLOSED] = {"closed scope", "#ffffff", "folder"},
 };
 
-static bool reads_parameter(const weft_node *n) {
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->node->op == &weft_op_parameter) return true;
-    return false;
-}
-
-static bool is_pointwise(const weft_node *n) {
-    return n->op->flags & OP_POINTWISE || n->op == &weft_op_fused;
-}
-
-/* The first rule that fits decides; NULL is an output. */
-static draw_kind kind_of(const weft_node *n) {
-    if (!n) return KIND_OUTPUT;
-    if (n->op == &weft_op_input) return KIND_INPUT;
-    if (n->op->flags & OP_VARIABLE) return KIND_STATE;
-    if (n->op == &weft_op_minimize || n->op == &weft_op_gradients || n->is_update) return KIND_TRAINING;
-    if (n->is_backward) return KIND_BACKWARD;
-    if (n->op->flags & OP_RANDOM) return KIND_RANDOM;
-    if (reads_parameter(n)) return KIND_LAYER;
-    if (n->n_out && type_elements(&n->out[0].type) == 1) return KIND_SCALAR;
-    if (n->op->flags & OP_VIEW) return KIND_SHAPE;
-    return is_pointwise(n) ? KIND_POINTWISE : KIND_COMPUTE;
-}
-
 /* A box has the colours of its subgraph. */
 static const subgraph_look *look_of(const weft_model *m, const diagram_box *box) {
     return subgraph_look_of(m, box->path);
 }
 
-/* ---- labels ---- */
-
-/* A value of a node: the k-th result or the k-th operand. */
-typedef struct place {
-    const diagram_item *item;
-    int k;
-    bool is_operand;
-} place;
-
-/* NULL: the node has none. */
-static const weft_value *value_at(place p) {
-    const weft_node *n = p.item->node;
-    if (p.k >= (p.is_operand ? n->n_in : n->n_out)) return NULL;
-    return p.is_operand ? n->in[p.k] : &n->out[p.k];
-}
-
-/* Writes an axis: "64...512" where it differs between the members of a collapse. */
-static void axis_label(text *t, place p, int axis) {
-    const tensor_type *type = &value_at(p)->type;
-    int64_t low = type->shape[axis], high = low;
-    while ((p.item = p.item->also)) {
-        const weft_value *v = value_at(p);
-        if (!v || v->type.ndim != type->ndim) continue;
-        if (v->type.shape[axis] < low) low = v->type.shape[axis];
-        if (v->type.shape[axis] > high) high = v->type.shape[axis];
-    }
-    range_text(t, low, high);
-}
-
-/* Writes a shape: "128x64x7x7", with the type unless it is f32. */
-static void type_label(text *t, place p) {
-    const tensor_type *type = &value_at(p)->type;
-    if (type->dtype != WEFT_F32)
-        text_add(t, "%s ", dtype_name(type->dtype));
-    else if (!type->ndim)
-        text_add(t, "1");
-    for (int i = 0; i < type->ndim; i++) {
-        if (i) text_add(t, "\xc3\x97");
-        axis_label(t, p, i);
-    }
-}
-
-/* Has the value the type of its node's first operand? Then it needs no label. */
-static bool is_unchanged(const weft_value *v) {
-    const weft_node *n = v->node;
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->node->op != &weft_op_parameter)
-            return type_equal(&n->in[i]->type, &v->type);
-    return false;
-}
-
-static void value_label(text *t, const diagram *s, const weft_value *v) {
-    if (!is_unchanged(v)) type_label(t, (place){s->item_of[v->id], (int)(v - v->node->out), false});
-}
-
-/* Is an attribute worth showing? 1 is only for a padding; output channels and kernel size are in the weight's
- * shape. */
-static bool is_telling(const char *name, int64_t number) {
-    return !has_word("out kernel", name) && (number > 1 || (number == 1 && strcmp(name, "pad") == 0));
-}
-
-/* The number that stands for an attribute of integers: that of all of them, where they are the same; 0. */
-static int64_t number_in(const op_attr *a, const void *at) {
-    const attr_ints *ints = at;
-    if (a->kind == ATTR_INT) return *(const int64_t *)at;
-    if (a->kind != ATTR_INTS || !ints->n || a->max == INT64_MAX) return 0;
-    for (int i = 1; i < ints->n; i++)
-        if (ints->v[i] != ints->v[0]) return 0;
-    return ints->v[0];
-}
-
-/* Up to three attributes that a reader looks for: "stride 2 pad 1". Shapes are on the edges already. */
-static void attrs_label(text *t, const weft_node *n) {
-    int shown = 0;
-    for (const op_attr *a = n->op->attrs; a && a->name && shown < 3; a++) {
-        const void *at = (const char *)n->attrs + a->offset;
-        double real = a->kind == ATTR_REAL ? *(const double *)at : (double)number_in(a, at);
-        bool is_shown = a->kind == ATTR_REAL ? real >= 1e-4 || real <= -1e-4 /* no epsilon */
-                                             : is_telling(a->name, number_in(a, at));
-        if (is_shown)
-            text_add(t, a->kind == ATTR_REAL ? "%s%s %g" : "%s%s %.0f", shown++ ? " " : "\n", a->name, real);
-    }
-}
-
-/* Names and shapes of the weights that a layer reads; biases (one axis) are left out. */
-static void weights_label(text *t, const diagram_item *item) {
-    const weft_node *n = item->node;
-    for (int i = 0; i < n->n_in; i++) {
-        const weft_value *v = n->in[i];
-        if (!v || v->node->op != &weft_op_parameter || v->type.ndim < 2) continue;
-        const char *path = v->variable ? v->variable->path : "weight", *slash = strrchr(path, '/');
-        text_add(t, "\n%s ", slash ? slash + 1 : path);
-        type_label(t, (place){item, i, true});
-    }
-}
-
-/* A path below its box, on several lines, as long lines would make wide nodes. */
-static void path_label(text *t, const diagram_box *b, const char *path) {
-    size_t above = strlen(b->path);
-    if (above && strncmp(path, b->path, above) == 0 && path[above] == '/') path += above + 1;
-    for (const char *p = path; *p;) {
-        size_t n = strcspn(p, "/");
-        text_add(t, "\n%.*s%s", (int)n, p, p[n] ? "/" : "");
-        p += n + (p[n] == '/');
-    }
-}
-
-static int count_of(const diagram_item *item) {
-    int n = 0;
-    for (; item; item = item->also) n++;
-    return n;
-}
-
-/* Length of the prefix that the variables of all represented items share, up to a separator:
- * "optimizer.adam:all/". */
-static int common_length(const diagram_item *item) {
-    const char *path = item->node->variable->path;
-    int length = (int)strlen(path);
-    while ((item = item->also)) {
-        const weft_variable *v = item->node->variable;
-        int same = 0;
-        while (v && same < length && v->path[same] == path[same]) same++;
-        length = same;
-    }
-    while (length > 0 && path[length] && !strchr("/.", path[length - 1])) length--;
-    return length;
-}
-
-/* The variable that a node names; NULL: none. */
-static const weft_variable *named_by(const weft_node *n) {
-    return n->op->flags & OP_VARIABLE ? n->variable : NULL;
-}
-
-/* The label of updates or collectives that one represents: how many they are, and what they write. */
-static void several_label(text *t, const diagram_item *item) {
-    const weft_variable *v = named_by(item->node);
-    int count = count_of(item);
-    text_add(t, "%s", item->node->op->name);
-    if (count > 1) text_add(t, "   \xc3\x97%d", count);
-    if (v && count == 1)
-        path_label(t, item->box, v->path);
-    else if (v && common_length(item))
-        text_add(t, "\n%.*s\xe2\x80\xa6", common_length(item), v->path);
-}
-
-/* What a drawn node shows, by its kind. */
-static void node_label(text *t, const diagram *s, const diagram_item *i) {
-    const weft_node *n = i->node;
-    if (!n) {
-        text_add(t, "%s", i->output->name);
-    } else if (n->op == &weft_op_input) {
-        text_add(t, "%s\n", input_name(n));
-        type_label(t, (place){i, 0, false});
-    } else if (n->op == &weft_op_minimize) {
-        const minimize_attrs *a = n->attrs;
-        text_add(t, "minimize\n%s\n%s lr %g", a->pattern && *a->pattern ? a->pattern : "everything", a->type,
-                 a->lr);
-    } else if (diagram_collapses_by_op(s, i)) {
-        several_label(t, i);
-    } else {
-        if (i->box->is_bare && strcmp(i->box->name, n->op->name)) text_add(t, "%s  ", i->box->name);
-        text_add(t, "%s", n->op->name);
-        for (int k = 0; k < n->n_body && k < 6; k++)
-            text_add(t, k % 3 ? ", %s" : k ? ",\n%s" : ":\n%s", n->body[k]->op->name);
-        if (n->n_body > 6) text_add(t, ", ...");
-        if (named_by(n)) path_label(t, i->box, n->variable->path);
-        if (!n->is_backward) weights_label(t, i);
-        attrs_label(t, n);
-    }
-}
-
-/* ---- tooltips ---- */
-
-/* The tooltip of a node, an output or a closed box. */
-static void unit_tip(text *t, const diagram_unit *u) {
-    if (u->box) {
-        text_add(t, "%s, closed: %d ops", u->box->path, u->stands);
-    } else if (u->item->node) {
-        tip_node(t, u->item->node, count_of(u->item));
-    } else {
-        text_add(t, "output %s", u->item->output->name);
-        tip_value(t, u->item->output->value);
-    }
-}
-
-static bool is_collapsed(const diagram_box *b) {
-    return b->most_members > 1;
-}
-
-/* Elements of the parameters below a path. */
-static int64_t parameters_below(const weft_model *m, const char *path) {
-    int64_t elements = 0;
-    size_t length = strlen(path);
-    for (const weft_variable *v = m->variables; v; v = v->next)
-        if (v->kind == VARIABLE_PARAMETER && strncmp(v->path, path, length) == 0 && v->path[length] == '/')
-            elements += type_elements(&v->type);
-    return elements;
-}
-
-/* Elements of the parameters in a box and in those that it represents; 0 where that would mislead. */
-static int64_t parameters_in(const diagram *s, const weft_model *m, const diagram_box *box) {
-    int64_t elements = 0;
-    if (box->run || box->phase) return 0;
-    for (const diagram_box *b = box->parent; b; b = b->parent)
-        if (is_collapsed(b)) return 0; /* they would be those of one member only */
-    for (const diagram_box *b = box; b < s->boxes + s->n_boxes; b++)
-        if (b->represented_by == box) elements += parameters_below(m, b->path);
-    return elements;
-}
-
-/* The title of a box: "blocks 0...47 x48" and, for closed boxes and top-level scopes, how much is inside. */
-static void box_label(text *t, const diagram *s, const weft_model *m, const diagram_box *b,
-                      const diagram_unit *closed) {
-    text_add(t, "%s", b->name);
-    if (is_collapsed(b) && !b->run) text_add(t, " \xe2\x80\xa6 %s", b->last_name);
-    if (is_collapsed(b)) {
-        text_add(t, "   \xc3\x97");
-        range_text(t, b->members, b->most_members);
-    }
-    int64_t elements = parameters_in(s, m, b);
-    if (closed) text_add(t, "\n%d ops", closed->stands);
-    if (!elements || !(closed || b->depth == 1)) return;
-    text_add(t, closed ? ", " : "  \xc2\xb7  ");
-    number_text(t, (double)elements);
-    text_add(t, " parameters");
-}
-
 /* ---- drawing ---- */
+
+enum { PHASES = DIAGRAM_UPDATE + 1 };
+static const char *const phase_names[PHASES] = {"forward", "backward", "updates"};
 
 typedef struct drawing {
     const diagram *s;
     const weft_model *m;
-    Agraph_t *g;
+    Agraph_t *g, *side[PHASES]; /* the picture, and the part of it that a phase is drawn in */
     bool used[KINDS];
 } drawing;
+
+static void draw_below(const drawing *d, Agnode_t *above, Agnode_t *n) {
+    paint(agedge(d->g, above, n, NULL, 1), "style=invis");
+}
+
+/* Puts phases side by side, each in a cluster without a border, so that Graphviz keeps them apart. Their
+ * order is mostly that of their heads; cmd/dot.c looks again. One phase alone needs none. */
+static void draw_sides(drawing *d) {
+    bool has[PHASES] = {false};
+    Agnode_t *last = NULL;
+    for (const diagram_unit *u = d->s->units; u < d->s->units + d->s->n_units; u++)
+        has[diagram_unit_phase(u)] = true;
+    for (int p = 0; p < PHASES; p++) d->side[p] = d->g;
+    if (has[0] + has[1] + has[2] < 2) return;
+    Agraph_t *row = agsubg(d->g, "heads", 1);
+    paint(row, "rank=min");
+    for (int p = 0; p < PHASES; p++) {
+        if (!has[p]) continue;
+        d->side[p] = agsubg(d->g, tool_text("cluster_%s", phase_names[p]), 1);
+        paint(d->side[p], "label= peripheries=0");
+        Agnode_t *head = agnode(d->side[p], tool_text("head_%s", phase_names[p]), 1);
+        agsubnode(row, head, 1);
+        paint(head, "label=%s shape=plaintext style= fontsize=11 fontcolor=#666666", phase_names[p]);
+        if (last) draw_below(d, last, head);
+        last = head;
+    }
+}
 
 static void draw_title(const drawing *d, diagram_box *b) {
     text label = {0};
@@ -328,46 +92,65 @@ static void draw_title(const drawing *d, diagram_box *b) {
 /* The cluster of a box, made at first use; for a box that is not open, that of its parent. */
 static Agraph_t *cluster_of(const drawing *d, diagram_box *b) {
     if (!b->parent) return d->g;
-    Agraph_t *around = b->cluster ? b->cluster : cluster_of(d, b->parent);
-    if (b->cluster || !diagram_box_is_open(d->s, b)) return around;
+    Agraph_t *around = b->cluster          ? b->cluster
+                       : b->parent->parent ? cluster_of(d, b->parent)
+                                           : d->side[b->phase];
+    if (b->cluster || !diagram_box_is_open(b)) return around;
     b->cluster = agsubg(around, tool_text("cluster_%d", (int)(b - d->s->boxes)), 1);
     const subgraph_look *look = look_of(d->m, b);
     /* it differs from the box that it is in: a top-level scope, or a subgraph of weft_model_set_ddp's */
     bool is_other = b->depth == 1 || look != look_of(d->m, b->parent);
-    paint(b->cluster, "label= style=filled,rounded%s fillcolor=%s color=%s penwidth=%s",
-          is_collapsed(b) ? ",bold" : "", is_other ? look->fill : "#ffffff80", look->line,
-          is_other          ? "2.5"
-          : is_collapsed(b) ? "3"
-                            : "1");
+    paint(b->cluster, "label= peripheries=1 style=filled,rounded%s fillcolor=%s color=%s penwidth=%s",
+          box_is_collapsed(b) ? ",bold" : "", is_other ? look->fill : "#ffffff80", look->line,
+          is_other              ? "2.5"
+          : box_is_collapsed(b) ? "3"
+                                : "1");
     draw_title(d, b);
     return b->cluster;
 }
 
-static diagram_phase unit_phase(const diagram_unit *u) {
-    return u->box ? u->box->phase : diagram_phase_of(u->item->node);
-}
-
 static void paint_unit(drawing *d, const diagram_unit *u) {
-    draw_kind kind = u->box ? KIND_CLOSED : kind_of(u->item->node);
+    diagram_kind kind = diagram_unit_kind(u);
     const subgraph_look *look = u->box ? look_of(d->m, u->box) : NULL;
     d->used[kind] = true;
     paint(u->drawn, "shape=%s fillcolor=%s", looks[kind].shape, look ? look->fill : looks[kind].fill);
     if (look) paint(u->drawn, "color=%s penwidth=2", look->line);
     if (kind == KIND_OUTPUT) paint(u->drawn, "peripheries=2");
+    if (kind == KIND_INPUT) paint(u->drawn, "margin=0.0,0.0");
+}
+
+static void place_range(text *t, int from, int to) {
+    text_add(t, from == to ? "%s%d" : "%s%d-%d", t->length ? " " : "", from, to);
+}
+
+/* Says for programs which nodes or which output a unit stands for: "12-15 18" are places in the
+ * graph's list of nodes, from 0. */
+static void write_nodes(const drawing *d, const diagram_unit *u) {
+    text t = {0};
+    int from = -1, to = -1;
+    for (const diagram_item *i = d->s->items; i < d->s->items + d->s->n_items; i++) {
+        if (i->unit != u) continue;
+        if (i->output) agsafeset(u->drawn, "output", (char *)i->output->name, "");
+        if (!i->node) continue;
+        if (from >= 0 && i->place != to + 1) place_range(&t, from, to);
+        if (from < 0 || i->place != to + 1) from = i->place;
+        to = i->place;
+    }
+    if (from >= 0) place_range(&t, from, to);
+    if (t.length) paint_text(u->drawn, "nodes", &t);
 }
 
 /* Draws a node or a closed box, inside the cluster of its box. */
 static void draw_unit(drawing *d, diagram_unit *u) {
     text label = {0}, tip = {0};
-    u->drawn = agnode(cluster_of(d, diagram_box_of(u)), tool_text("n%d", (int)(u - d->s->units)), 1);
-    if (u->box)
-        box_label(&label, d->s, d->m, u->box, u);
-    else
-        node_label(&label, d->s, u->item);
+    diagram_box *box = diagram_box_of(u);
+    Agraph_t *around = box->parent ? cluster_of(d, box) : d->side[diagram_unit_phase(u)];
+    u->drawn = agnode(around, tool_text("n%d", (int)(u - d->s->units)), 1);
+    unit_label(&label, d->s, d->m, u);
     unit_tip(&tip, u);
-    if (u->parts > 1) text_add(&label, "\n... %d parts", u->parts);
     paint_text(u->drawn, "label", &label);
     paint_text(u->drawn, "tooltip", &tip);
+    write_nodes(d, u);
     paint_unit(d, u);
 }
 
@@ -390,10 +173,6 @@ static void draw_aside(Agedge_t *edge, const diagram_edge *e, bool is_kept) {
                     : "#3f9c90");
 }
 
-static void draw_below(const drawing *d, Agnode_t *above, Agnode_t *n) {
-    paint(agedge(d->g, above, n, NULL, 1), "style=invis");
-}
-
 /* Notes that unit `above` is drawn above `below`. An edge into a box also puts its source above the box's
  * title, so that boxes are below each other and not side by side, unless the source is in the middle of the
  * box. */
@@ -409,20 +188,48 @@ static void note_order(const drawing *d, const diagram_unit *above, diagram_unit
     if (up ? first > into->high : first < into->low) draw_below(d, above->drawn, into->title);
 }
 
+/* Marks what edges lead to from a unit. */
+static void mark_reached(const diagram *s, const diagram_unit *from, bool *reached) {
+    reached[from - s->units] = true;
+    for (bool grows = true; grows;) {
+        grows = false;
+        for (const diagram_edge *e = s->edges; e < s->edges + s->n_edges; e++) {
+            bool *to = &reached[e->to - s->units];
+            if (e->repeats || *to || !reached[e->from - s->units]) continue;
+            *to = grows = true;
+        }
+    }
+}
+
+/* Does the edge lead back, to a unit that leads here and that another item has put before? A closed box may
+ * read what reads it: it is where it begins, and in the backward pass, as that of its forward, where it
+ * ends. */
+static bool is_back(const diagram *s, const diagram_edge *e, bool up) {
+    if (up ? e->from->last <= e->to->last : e->from->first <= e->to->first) return false;
+    bool *reached = tool_new((size_t)s->n_units, sizeof *reached);
+    mark_reached(s, e->to, reached);
+    return reached[e->from - s->units];
+}
+
 /* Backward edges are laid out upwards, with the arrow reversed, so that the backward pass rises beside the
  * forward. */
 static void draw_edge(drawing *d, const diagram_edge *e) {
-    diagram_phase from = unit_phase(e->from), to = unit_phase(e->to);
+    diagram_phase from = diagram_unit_phase(e->from), to = diagram_unit_phase(e->to);
     if (e->repeats) return; /* each member of a collapse reads the one before it */
     if (from != to && to == DIAGRAM_UPDATE && is_told(d, e)) return;
     bool up = from == DIAGRAM_BACKWARD && to == DIAGRAM_BACKWARD;
     diagram_unit *above = up ? e->to : e->from, *below = up ? e->from : e->to;
     Agedge_t *edge = agedge(d->g, above->drawn, below->drawn, NULL, 1);
-    if (from != to) {
+    if (from != to && to != DIAGRAM_FORWARD) {
         draw_aside(edge, e, from == DIAGRAM_FORWARD && to == DIAGRAM_BACKWARD);
         return;
     }
     if (up) paint(edge, "dir=back");
+    if (is_back(d->s, e, up)) { /* without a label, as Graphviz 7 frees one within a row twice */
+        paint(edge, "constraint=false");
+        return;
+    }
+    above->is_above = true;
     note_order(d, above, below, up);
     text label = {0};
     if (e->value && from != DIAGRAM_UPDATE) value_label(&label, d->s, e->value);
@@ -441,9 +248,27 @@ static void hang_titles(const drawing *d) {
     }
 }
 
+static bool is_loss(const diagram_unit *u) {
+    return u->item && u->item->output && type_elements(&u->item->output->value->type) == 1;
+}
+
+/* Is it a loss, or its minimize? */
+static bool is_end(const diagram_unit *u) {
+    return is_loss(u) || (u->item && u->item->node && u->item->node->op == &weft_op_minimize);
+}
+
+/* Puts outputs of one number, the losses, below all of the forward pass: below what nothing else is below. */
+static void sink_losses(const drawing *d) {
+    const diagram_unit *end = d->s->units + d->s->n_units;
+    for (const diagram_unit *loss = d->s->units; loss < end; loss++)
+        for (const diagram_unit *u = d->s->units; is_loss(loss) && u < end; u++)
+            if (!u->is_above && !is_end(u) && diagram_unit_phase(u) == DIAGRAM_FORWARD)
+                paint(agedge(d->g, u->drawn, loss->drawn, NULL, 1), "style=invis weight=0");
+}
+
 /* Only the kinds that the picture has. */
 static void draw_legend(drawing *d) {
-    enum { PER_ROW = 3 };
+    enum { PER_ROW = 2 };
     text t = {0};
     int shown = 0;
     text_add(&t, "<table border=\"0\" cellborder=\"0\" cellspacing=\"3\">");
@@ -453,14 +278,14 @@ static void draw_legend(drawing *d) {
         text_add(&t, "<td border=\"1\" bgcolor=\"%s\">%s</td>", looks[k].fill, looks[k].what);
         shown++;
     }
-    text_add(&t, "%s<tr><td colspan=\"%d\">edges carry shapes, f32 unless stated</td></tr></table>",
+    text_add(&t, "%s<tr><td colspan=\"%d\">edges carry shapes,<br/>f32 unless stated</td></tr></table>",
              shown ? "</tr>" : "", PER_ROW);
-    Agnode_t *n = agnode(d->g, "legend", 1);
+    Agnode_t *n = agnode(d->side[DIAGRAM_UPDATE], "legend", 1);
     paint_html(d->g, n, &t);
     paint(n, "shape=none style=");
     const diagram_unit *last = d->s->units + d->s->n_units;
     do last--;
-    while (last >= d->s->units && unit_phase(last) != DIAGRAM_UPDATE);
+    while (last >= d->s->units && diagram_unit_phase(last) != DIAGRAM_UPDATE);
     if (last >= d->s->units) draw_below(d, last->drawn, n); /* there is free space */
 }
 
@@ -468,9 +293,11 @@ Agraph_t *draw_diagram(const diagram *s, const weft_model *m, const char *title)
     drawing d = {.s = s, .m = m, .g = paint_new("weft")};
     paint_defaults(d.g, title);
     paint(d.g, "newrank=true"); /* rows span all boxes, so that a gradient can be beside its layer */
+    draw_sides(&d);
     for (int u = 0; u < s->n_units; u++) draw_unit(&d, &s->units[u]);
     for (int e = 0; e < s->n_edges; e++) draw_edge(&d, &s->edges[e]);
     hang_titles(&d);
+    sink_losses(&d);
     draw_legend(&d);
     return d.g;
 }

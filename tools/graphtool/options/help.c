@@ -20,7 +20,7 @@ static const struct {
     {"Machine", "device threads isa deterministic tf32 calibration no-capture no-memory-check @plan @feed"},
     {"Ranks", "world rank strategy ddp zero shard bucket-cap-mb reduce serial ranks launcher comm timeout "
               "grace rings @world @spread"},
-    {"Picture", "view all depth max-nodes type"},
+    {"Picture", "view all depth max-nodes focus hops expand type"},
     {"Output", "fixed-batch external-data random-inputs output work-dir log log-every csv tensorboard curves "
                "samples fetch argmax grid scale picture "
                "profile after dump bytes "

@@ -26,7 +26,7 @@ typedef struct options {
     const char *other; /* the second model of a command that takes two; NULL: it was not given */
     /* But for its graph, flow and guard, which are texts of other meaning here. */
     weft_compile_options compile;
-    const char *graph, *flow, *output, *format, *view, *log, *weights, *port, *grid, *launcher;
+    const char *graph, *flow, *output, *format, *view, *focus, *log, *weights, *port, *grid, *launcher;
     const char *way, *estimate, *val_every, *work_dir, *config, *csv, *tensorboard, *curves, *samples, *best,
         *early_stop, *loss, *minimize, *trainable, *head, *images, *batch_norm, *checkpoint_dir,
         *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step, *against;
@@ -35,11 +35,11 @@ typedef struct options {
     const char *words[ACTION_WORDS];     /* the action's: folders */
     char **rest;                         /* what a command that takes a command is given, then NULL */
     const struct command *command;       /* the subcommand */
-    int64_t depth, max_nodes, epochs, steps, log_every, warmup, keep, ranks, scale;
+    int64_t depth, max_nodes, hops, epochs, steps, log_every, warmup, keep, ranks, scale;
     uint64_t seed;
     double lr, timeout, grace;
-    text_list data, val_data, set, axis, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric,
-        picture;
+    text_list data, val_data, set, axis, expand, ddp, rename, precision, optimizer, clip_norm, ema, schedule,
+        metric, picture;
     weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, keep_going, profile, training, check, no_capture, bytes;
     bool random_weights, partial, print_config, averages, fixed_batch, external_data, random_inputs,

@@ -27,6 +27,11 @@ void timeline_on_data(void *context, const weft_loader_event *event) {
     if (e) *e = *event;
 }
 
+void timeline_on_step(timeline *t, uint64_t began_ns) {
+    uint64_t *at = grow(t, &t->steps, &t->n_steps, &t->room_steps, sizeof *at);
+    if (at) *at = began_ns;
+}
+
 double timeline_data_ms(const timeline *t) {
     double ms = 0;
     for (size_t i = 0; i < t->n_data; i++)
@@ -56,6 +61,7 @@ void timeline_free(timeline *t) {
     free(t->nodes);
     free(t->stream);
     free(t->data);
+    free(t->steps);
     *t = (timeline){0};
 }
 

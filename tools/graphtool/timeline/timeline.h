@@ -1,10 +1,11 @@
 /* timeline.h - what ran when on one rank: nodes and collectives of some training steps, and both as Chrome's
  * trace events (the "Trace Event Format", which Perfetto reads too).
  *
- * One process of the picture is one rank, with three rows: 0 is compute, 1 is communication, 2 is waiting for
- * data: each batch that a step was given, for as long as it took. An arrow leads
- * from the gradient that makes a bucket ready to the bucket's collective, and on to the node that waits for
- * it. */
+ * One process of the picture is one rank, with three rows: 0 is compute, 1 is communication, 2 is waiting
+ * for data: each batch that a step was given, for as long as it took. On row 0 bars are inside each other: a
+ * step, a run of a graph, its forward, backward or updates, the scopes, a node. A counter shows the bytes of
+ * the arena that are in use. An arrow leads from the gradient that makes a bucket ready to the bucket's
+ * collective, and on to the node that waits for it. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_TIMELINE_TIMELINE_H
 #define WEFT_TOOLS_GRAPHTOOL_TIMELINE_TIMELINE_H
 
@@ -29,6 +30,8 @@ typedef struct timeline {
     size_t n_stream, room_stream;
     weft_loader_event *data;
     size_t n_data, room_data;
+    uint64_t *steps; /* when each began */
+    size_t n_steps, room_steps;
     bool is_out_of_memory;
 } timeline;
 
@@ -36,6 +39,8 @@ typedef struct timeline {
 void timeline_on_node(void *context, const weft_node_event *event);
 void timeline_on_data(void *context, const weft_loader_event *event);
 void timeline_on_collective(void *context, const weft_comm_event *event);
+/* A step begins. */
+void timeline_on_step(timeline *t, uint64_t began_ns);
 void timeline_free(timeline *t);
 
 /* After recording: finds for each collective its move in the plan, the node that made it ready, the node that
@@ -47,6 +52,6 @@ void timeline_join(timeline *t, const stream_list *plan);
 double timeline_data_ms(const timeline *t);
 
 /* Adds the events from zero_ns on as JSON objects, each followed by a comma and a newline. */
-void timeline_text(text *into, const timeline *t, int rank, uint64_t zero_ns);
+void timeline_text(text *into, const timeline *t, const weft_plan *plan, int rank, uint64_t zero_ns);
 
 #endif
