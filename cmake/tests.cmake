@@ -18,7 +18,7 @@ set(RELEASE_SUITES
     # trainings of which each call fails once
     test_trainer_faults test_checkpoints test_resume
     # many starts of graphtool
-    test_tools test_tools_config test_tools_effects test_tools_files test_tools_options test_tools_plan
+    test_tools test_tools_bench test_tools_config test_tools_effects test_tools_files test_tools_options test_tools_plan
     test_tools_set test_tools_train)
 # Nearly 200 programs link the whole library: GNU ld takes 0.8 s for each, mold 0.1 s.
 include(CheckLinkerFlag)

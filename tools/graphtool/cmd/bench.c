@@ -207,7 +207,7 @@ static int bench_run(const options *o) {
 
 const command command_bench = {
     .name = "bench",
-    .summary = "Times training steps, on eight synthetic batches in memory unless --data is given",
+    .summary = "Times steps of a flow, on eight synthetic batches in memory unless --data is given",
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
     "seed guard steps warmup profile json",
     .example = "graphtool bench gpt.bin --threads 2 --json",
