@@ -69,7 +69,7 @@ target_sources(test_hostile_tools PRIVATE ${HOSTILE_SOURCES})
 add_executable(fuzz tests/fuzz/fuzz.c ${HOSTILE_SOURCES}) # tools/nightly.sh fuzz compiles it for afl++
 target_link_libraries(fuzz PRIVATE test_support)
 add_test(NAME test_fuzz COMMAND fuzz --replay ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus)
-foreach(name test_options test_hostile_tools test_rings test_pictures test_guard test_tools_effects fuzz)
+foreach(name test_options test_statistics test_hostile_tools test_rings test_pictures test_guard test_tools_effects fuzz)
     target_link_libraries(${name} PRIVATE commands)
 endforeach()
 add_executable(spoiled_graphtool tests/tools/spoiled_compile.c tools/graphtool/graphtool.c) # a graphtool with a wrong compiler

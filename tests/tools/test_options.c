@@ -34,6 +34,7 @@ static const char *value_for(const char *name, const char *argument) {
                                            {"--guard", "spike=10"},
                                            {"--on-bad-step", "skip=2"},
                                            {"--checkpoint-every", "2"},
+                                           {"--until", "2%"},
                                            {"--strategy", "zero:stage=2"},
                                            {"--optimizer", "adam:beta1=0.5"}};
     static const char *const numbers[] = {"N", "K", "T", "R", "STAGE", "SECONDS", "RATE", "MIB"};

@@ -1,6 +1,7 @@
 /* test_tools_bench.c - graphtool bench: what it reports, and which flows it runs. Times are not tested. */
 #include "support/programs.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,115 @@ static double first_loss(const char *command, const char *name) {
     double value = json_number_value(json_array_get(list, 0));
     json_decref(out);
     return value;
+}
+
+static double number(const json_t *of, const char *key) {
+    return json_number_value(json_object_get(of, key));
+}
+
+/* Milliseconds of the ops are those of their graph. */
+TEST(a_profile_by_op_adds_up) {
+    NEED(make_model("mlp"));
+    ends(run("graphtool bench mlp.bin --threads 1 --batch 64 --steps 4 --warmup 1 --profile --json"), 0);
+    json_t *out = json_out("out"), *graph = json_array_get(json_object_get(out, "profile"), 0), *op;
+    double sum = 0, all = json_number_value(json_object_get(graph, "ms"));
+    size_t i;
+    CHECK(json_array_size(json_object_get(out, "profile")) == 1);
+    json_array_foreach(json_object_get(graph, "ops"), i, op) {
+        sum += json_number_value(json_object_get(op, "ms"));
+        CHECK(json_integer_value(json_object_get(op, "launches")) > 0);
+        /* null where the op neither computes nor moves anything */
+        double least = json_number_value(json_object_get(op, "least_ms"));
+        const json_t *roof = json_object_get(out, "roof");
+        double at_peak = json_number_value(json_object_get(op, "flops")) /
+                         json_number_value(json_object_get(roof, "gflops")) * 1e-6;
+        double moved = (json_number_value(json_object_get(op, "read_bytes")) +
+                        json_number_value(json_object_get(op, "written_bytes"))) /
+                       json_number_value(json_object_get(roof, "gb_per_s")) * 1e-6;
+        CHECK_SAYS(least > 0.99 * fmax(at_peak, moved) && least < 1.01 * (at_peak + moved) + 1e-9,
+                   "%s: %g, %g and %g", json_string_value(json_object_get(op, "op")), least, at_peak, moved);
+    }
+    CHECK(i > 8 && sum > 0 && fabs(sum - all) < 1e-6 * all);
+    json_decref(out);
+    char *err = read_all("err");
+    CHECK_HOLDS(err, "graph train, by op:");
+    CHECK_HOLDS(err, "of peak");
+    CHECK_HOLDS(err, "peaks of this processor: ");
+    free(err);
+}
+
+TEST(bench_prints_the_keys_of_the_design) {
+    static const char *const keys[] = {
+        "model",      "graphs",     "flow",         "device",       "dtype",        "world",
+        "threads",    "batch",      "accumulate",   "strategy",     "guard",        "seed",
+        "set",        "isa",        "library",      "fingerprint",  "steps",        "warmup",
+        "samples_ms", "median_ms",  "interval_ms",  "quartiles_ms", "min_ms",       "first_step_ms",
+        "ready_ms",   "compile_ms", "peak_rss_mib", "plan_bytes",   "beyond_bytes", "gflops",
+        "losses",     "other_cpus", "steal_cpus",   "machine",      "schema"};
+    static const char *const of_machine[] = {"processor",       "architecture", "cores", "usable_cores",
+                                             "caches",          "governor",     "gpu",   "memory_bytes",
+                                             "memory_gb_per_s", "system",       "weft",  "commit"};
+    NEED(make_model("dcgan28"));
+    NEED(ends(run("graphtool bench dcgan28.bin --threads 2 --batch 8 --steps 3 --warmup 1 --json"), 0));
+    json_t *out = json_out("out");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        CHECK_SAYS(json_object_get(out, keys[i]) != NULL, "no key %s", keys[i]);
+    CHECK(json_object_size(out) == sizeof keys / sizeof *keys);
+    const json_t *machine = json_object_get(out, "machine");
+    for (size_t i = 0; i < sizeof of_machine / sizeof *of_machine; i++)
+        CHECK_SAYS(json_object_get(machine, of_machine[i]) != NULL, "no key %s", of_machine[i]);
+    CHECK(json_object_size(machine) == sizeof of_machine / sizeof *of_machine);
+    CHECK(json_array_size(json_object_get(out, "samples_ms")) == 4);
+    CHECK(number(out, "steps") == 3 && number(out, "warmup") == 1 && number(out, "batch") == 8);
+    CHECK(json_array_size(json_object_get(json_object_get(out, "losses"), "g_loss")) >= 4);
+    json_decref(out);
+    if (test_is_quick()) return;
+    NEED(make_model("gpt")); /* integer inputs must be in range by themselves */
+    ends(run("graphtool bench gpt.bin --batch 1 --steps 1 --warmup 0"), 0);
+}
+
+/* What is reported follows from the raw times: here of as many steps as the warm-up that was found needs. */
+TEST(statistics_are_of_the_samples) {
+    NEED(make_model("mlp"));
+    NEED(ends(run("graphtool bench mlp.bin --batch 2 --steps 5 -t 1 --json"), 0));
+    json_t *out = json_out("out"), *samples = json_object_get(out, "samples_ms");
+    size_t n = json_array_size(samples), warmup = (size_t)number(out, "warmup");
+    CHECK(number(out, "steps") == (double)(n - warmup) && n >= 8 && n - warmup >= 5 && 2 * warmup <= n);
+    double least = 1e30, low = json_number_value(json_array_get(json_object_get(out, "interval_ms"), 0)),
+           high = json_number_value(json_array_get(json_object_get(out, "interval_ms"), 1));
+    int below = 0, above = 0;
+    for (size_t i = warmup; i < n; i++) {
+        double ms = json_number_value(json_array_get(samples, i));
+        least = fmin(least, ms);
+        below += ms < number(out, "median_ms");
+        above += ms > number(out, "median_ms");
+    }
+    CHECK(fabs(number(out, "min_ms") - least) < 1e-6 * least && abs(below - above) <= 1);
+    CHECK(low <= number(out, "median_ms") && number(out, "median_ms") <= high);
+    CHECK(number(out, "first_step_ms") == json_number_value(json_array_get(samples, 0)));
+    json_decref(out);
+}
+
+TEST(until_is_a_percentage) {
+    NEED(make_model("mlp"));
+    const char *const wrong[] = {"1", "x%", "0%", "-1%", "100%", "1%%", "nan%"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        refuses(run("graphtool bench mlp.bin --until '%s'", wrong[i]), "it must be a percentage above 0");
+    /* it ends: the interval is narrow enough, or 100 times 3 steps were timed */
+    NEED(ends(run("graphtool bench mlp.bin --batch 2 --steps 3 --until 0.001%% -t 1 --warmup 0 --json"), 0));
+    json_t *out = json_out("out");
+    double width = json_number_value(json_array_get(json_object_get(out, "interval_ms"), 1)) -
+                   json_number_value(json_array_get(json_object_get(out, "interval_ms"), 0));
+    CHECK(number(out, "steps") == 300 || width <= 1e-5 * number(out, "median_ms"));
+    json_decref(out);
+}
+
+TEST(ranks_report_one_time_for_each_step) {
+    NEED(make_model("mlp"));
+    NEED(ends(run("graphtool launch -n 2 bench mlp.bin --batch 2 --steps 3 --warmup 1 -t 1 --json"), 0));
+    json_t *out = json_out("out");
+    CHECK(number(out, "world") == 2 && json_array_size(json_object_get(out, "samples_ms")) == 4);
+    json_decref(out);
 }
 
 /* Batches have labels below the number of classes: a guess among ten costs log 10 = 2.3. */
@@ -30,4 +140,7 @@ TEST(flows_that_evaluate_run_on_synthetic_batches) {
     json_decref(out);
 }
 
-SUITE("tools: bench", {T(flows_that_evaluate_run_on_synthetic_batches)})
+SUITE("tools: bench",
+      {T(bench_prints_the_keys_of_the_design), T(a_profile_by_op_adds_up), T(statistics_are_of_the_samples),
+       T(until_is_a_percentage), T(ranks_report_one_time_for_each_step),
+       T(flows_that_evaluate_run_on_synthetic_batches)})

@@ -15,12 +15,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ONNX       TEST_DATA "/onnx/small.onnx "
-#define TRAINS     "mlp.bin " DATA " --threads 1 "
-#define STEPS      TRAINS "--batch 10 --steps 3 "
-#define KEPT       "-o o >/dev/null; md5sum <o"
-#define DIVERGES   TRAINS "--batch 10 --steps 5 --lr 1e30 -o o 2>&1 >/dev/null"
-#define TIMELESS   " | sed -E '/_ms|_mib|gflops/d'" /* the same for two equal runs */
+#define ONNX     TEST_DATA "/onnx/small.onnx "
+#define TRAINS   "mlp.bin " DATA " --threads 1 "
+#define STEPS    TRAINS "--batch 10 --steps 3 "
+#define KEPT     "-o o >/dev/null; md5sum <o"
+#define DIVERGES TRAINS "--batch 10 --steps 5 --lr 1e30 -o o 2>&1 >/dev/null"
+/* the same for two equal runs */
+#define TIMELESS   " | sed -E '/(samples|interval|quartiles)_ms/,/\\]/d; /_ms|_mib|gflops|gb_per_s|_cpus/d'"
 #define FED        "fed.bin " DATA " --threads 1 "
 #define TRACE      "mlp.bin --batch 4 --warmup 0 --threads 1 "
 #define EVENTS     "-o o >/dev/null; grep -o '\"name\":\"[^\"]*\"' o | sort"
@@ -181,8 +182,11 @@ static const struct effect {
      "--flow=train*2 --accumulate=2 --seed=1 --weights=w --dtype=bf16 --precision=:bf16 "
      "--isa=sse2",
      "mlp.bin --batch 4 --steps 1 --warmup 0 --threads 1 --json" TIMELESS},
-    {"bench", "--warmup=2 --threads=3", "mlp.bin --steps 1 --batch 8 --json" TIMELESS},
+    {"bench", "--threads=3", "mlp.bin --steps 1 --warmup 0 --batch 8 --json" TIMELESS},
+    {"bench", "--warmup=2", "mlp.bin --steps 1 --batch 8 --threads 1 | grep -c '^1 steps after 2 '; true"},
     {"bench", "--json", "mlp.bin --steps 1 --batch 8 | grep losses"},
+    {"bench", "--until=0.0001%",
+     "mlp.bin --steps 2 --warmup 0 --batch 4 --threads 1 | grep -o '^[0-9]* steps'"},
     {"bench", "--profile", "mlp.bin --steps 1 --batch 8 2>&1 >/dev/null"},
     {"bench", "--data=label=labels.npy", "mlp.bin --steps 1 --batch 8 --data image=images.idx"},
     {"trace", "--flow=train*2 --accumulate=2 --dtype=bf16 --precision=:bf16 --output=p",

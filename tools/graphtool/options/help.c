@@ -10,7 +10,7 @@
 static const struct {
     const char *title, *options;
 } groups[] = {
-    {"What runs", "graph flow batch accumulate epochs steps warmup seed dtype precision @step"},
+    {"What runs", "graph flow batch accumulate epochs steps until warmup seed dtype precision @step"},
     {"From an ONNX file", "axis images head loss minimize trainable batch-norm"},
     {"Data and validation", "data set val-data val-every metric best early-stop"},
     {"Optimizers", "lr schedule optimizer clip-norm ema"},

@@ -28,7 +28,7 @@ typedef struct options {
     const char *graph, *flow, *output, *format, *view, *log, *weights, *port, *grid, *launcher;
     const char *way, *estimate, *val_every, *work_dir, *config, *csv, *tensorboard, *curves, *samples, *best,
         *early_stop, *loss, *minimize, *trainable, *head, *images, *batch_norm, *checkpoint_dir,
-        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step;
+        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step, *until;
     const char *word;                    /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */

@@ -5,19 +5,22 @@
 #include <math.h>
 
 enum { SIDE = 1024, ELEMENTS = 24 << 20 /* 96 MiB of f32 */, RUNS = 6 };
+#define SUM_BYTES (3.0 * ELEMENTS * sizeof(float)) /* read and written */
 
-static weft_model *build(void) {
-    weft_model *m = weft_model_new("roof");
+static void add_product(weft_model *m) {
     weft_graph *g = weft_graph_new(m, "product", WEFT_EVAL);
     weft_init ones = {WEFT_INIT_ONES};
     weft_value *a = weft_parameter_in(g, "a", 2, (int64_t[]){SIDE, SIDE}, ones);
     weft_value *b = weft_parameter_in(g, "b", 2, (int64_t[]){SIDE, SIDE}, ones);
     weft_output(weft_matmul(a, b, false, false), "y");
-    g = weft_graph_new(m, "sum", WEFT_EVAL);
-    a = weft_parameter_in(g, "c", 1, (int64_t[]){ELEMENTS}, ones);
-    b = weft_parameter_in(g, "d", 1, (int64_t[]){ELEMENTS}, ones);
+}
+
+static void add_sum(weft_model *m) {
+    weft_graph *g = weft_graph_new(m, "sum", WEFT_EVAL);
+    weft_init ones = {WEFT_INIT_ONES};
+    weft_value *a = weft_parameter_in(g, "c", 1, (int64_t[]){ELEMENTS}, ones);
+    weft_value *b = weft_parameter_in(g, "d", 1, (int64_t[]){ELEMENTS}, ones);
     weft_output(weft_add(a, b), "y");
-    return m;
 }
 
 /* Seconds of the fastest run. */
@@ -45,16 +48,15 @@ static void time_both(const weft_model *m, const weft_compile_options *how, doub
 
 roof cpu_roof(const weft_compile_options *like) {
     weft_compile_options how = {.threads = like->threads, .isa = like->isa};
-    weft_model *m = build();
+    weft_model *m = weft_model_new("roof");
+    add_product(m);
+    add_sum(m);
     double best[2], reduced[2];
     const double operations = 2.0 * SIDE * SIDE * SIDE;
     time_both(m, &how, best);
     double f32 = operations / best[0];
-    roof r = {.name = "this processor",
-              .f32 = f32,
-              .tf32 = f32,
-              .tensor = f32,
-              .memory = 3.0 * ELEMENTS * sizeof(float) / best[1]};
+    roof r = {
+        .name = "this processor", .f32 = f32, .tf32 = f32, .tensor = f32, .memory = SUM_BYTES / best[1]};
     how.precision = like->precision;
     if (like->precision != WEFT_F32) {
         time_both(m, &how, reduced);
@@ -62,4 +64,20 @@ roof cpu_roof(const weft_compile_options *like) {
     }
     weft_model_free(m);
     return r;
+}
+
+double cpu_memory_speed(const weft_compile_options *like) {
+    weft_error why;
+    weft_compile_options how = {.threads = like->threads, .isa = like->isa};
+    weft_model *m = weft_model_new("memory");
+    add_sum(m);
+    weft_plan *plan = weft_compile(m, &how, &why);
+    weft_store *store = plan ? weft_store_new(plan, 0, &why) : NULL;
+    weft_session *s = store ? weft_session_open(plan, store, &why) : NULL;
+    double best = s ? time_graph(s, "sum") : 0;
+    weft_session_close(s);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_model_free(m);
+    return best > 0 ? SUM_BYTES / best : 0;
 }
