@@ -116,6 +116,111 @@ TEST(until_is_a_percentage) {
     json_decref(out);
 }
 
+/* What is compared is in the files: 21 times around a median each. */
+static void write_times(const char *name, double median, double step, const char *more) {
+    char path[300];
+    path_of(name, path);
+    FILE *f = fopen(path, "w");
+    NEED(f != NULL);
+    fprintf(f, "{\"warmup\": 2, %s\"samples_ms\": [900, 800", more);
+    for (int i = 0; i < 21; i++) fprintf(f, ", %.17g", median + step * (i * 8 % 21 - 10)); /* no order */
+    fprintf(f, "]}");
+    fclose(f);
+}
+
+TEST(verdicts_follow_from_the_times) {
+    static const struct {
+        double median, step, ratio;
+        const char *verdict;
+        double fails_above; /* 0: it does not */
+    } rows[] = {{10, 0.01, 1, "no difference is shown", 0},
+                {10.02, 0.01, 1.002, "no difference is shown", 0},
+                {11, 0.01, 1.1, "slower", 1.05},
+                {11, 1, 1.1, "no difference is shown", 0}, /* too wide */
+                {9, 0.01, 0.9, "faster", 0.85}};
+    write_times("other.json", 10, 0.01, "\"threads\": 1, ");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        write_times("mine.json", rows[i].median, rows[i].step, "\"threads\": 2, ");
+        NEED(ends(run("graphtool bench mine.json --compare other.json --json"), 0));
+        json_t *out = json_out("out"), *c = json_object_get(out, "comparison");
+        double low = json_number_value(json_array_get(json_object_get(c, "interval"), 0)),
+               high = json_number_value(json_array_get(json_object_get(c, "interval"), 1));
+        CHECK_SAYS(fabs(number(c, "ratio") - rows[i].ratio) < 1e-9, "%zu: %g", i, number(c, "ratio"));
+        CHECK_TEXT(json_string_value(json_object_get(c, "verdict")), rows[i].verdict);
+        CHECK(low <= number(c, "ratio") && number(c, "ratio") <= high);
+        CHECK_TEXT(json_string_value(json_object_get(c, "with")), "other.json");
+        json_decref(out);
+        if (rows[i].fails_above <= 0) continue;
+        ends(run("graphtool bench mine.json --compare other.json --fail-above %g", rows[i].fails_above), 1);
+        char *err = read_all("err");
+        CHECK_HOLDS(err, "graphtool: bench: the time is above ");
+        free(err);
+    }
+    write_times("mine.json", 11, 0.01, "\"threads\": 2, ");
+    ends(run("graphtool bench mine.json --compare other.json --fail-above 1.2"), 0);
+    write_times("mine.json", 11, 1, "\"threads\": 2, "); /* above 1.05, but that is not sure */
+    ends(run("graphtool bench mine.json --compare other.json --fail-above 1.05"), 0);
+    char *out = read_all("out");
+    CHECK_HOLDS(out, "time / that of other.json: 1.100, within ");
+    CHECK_HOLDS(out, "\nthey differ in: threads 2 and 1\n");
+    free(out);
+}
+
+TEST(files_that_are_no_results_are_refused) {
+    NEED(make_model("mlp"));
+    write_times("other.json", 10, 0.01, "");
+    static const char *const wrong[] = {"[]",
+                                        "{}",
+                                        "{\"warmup\": 0}",
+                                        "{\"warmup\": 0, \"samples_ms\": []}",
+                                        "{\"warmup\": 2, \"samples_ms\": [1, 2]}",
+                                        "{\"warmup\": -1, \"samples_ms\": [1, 2]}",
+                                        "{\"warmup\": 0.5, \"samples_ms\": [1, 2]}",
+                                        "{\"warmup\": 0, \"samples_ms\": [1, 0]}",
+                                        "{\"warmup\": 0, \"samples_ms\": [1, \"x\"]}",
+                                        "{\"warmup\": 0, \"samples_ms\": {}}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        NEED(ends(run("echo '%s' >wrong.json", wrong[i]), 0));
+        refuses(run("graphtool bench other.json --compare wrong.json"),
+                "wrong.json: it must be what bench --json");
+        refuses(run("graphtool bench mlp.bin --compare wrong.json"),
+                "wrong.json: it must be what bench --json");
+    }
+    NEED(ends(run("echo '{' >wrong.json"), 0));
+    refuses(run("graphtool bench wrong.json --compare other.json"), "wrong.json:");
+    refuses(run("graphtool bench other.json --compare nothere.json"), "nothere.json: it cannot be read");
+    refuses(run("graphtool bench other.json"), "--compare=FILE is needed");
+    refuses(run("graphtool bench other.json --compare other.json --steps 3"),
+            "--steps has no effect on a result");
+    refuses(run("graphtool bench mlp.bin --fail-above 1.1"), "--fail-above has no effect without");
+    refuses(run("graphtool bench mlp.bin --compare other.json --against --threads=1"),
+            "--compare has no effect with --against");
+}
+
+/* Both run the steps of one training each: the same losses as alone. */
+TEST(two_workloads_run_in_turns) {
+    NEED(make_model("mlp") && make_model("dcgan28"));
+    double alone = first_loss("graphtool bench mlp.bin --batch 4 --steps 3 --warmup 1 -t 1 --json", "loss");
+    NEED(ends(run("graphtool bench mlp.bin --batch 4 --steps 3 --warmup 1 -t 1 --json --against "
+                  "'dcgan28.bin --threads 2 --batch 2'"),
+              0));
+    json_t *out = json_out("out"), *c = json_object_get(out, "comparison"),
+           *other = json_object_get(c, "other");
+    CHECK(number(out, "steps") == 4 && number(out, "warmup") == 1 && number(other, "steps") == 4);
+    CHECK(json_array_size(json_object_get(out, "samples_ms")) == 5);
+    CHECK(number(out, "threads") == 1 && number(other, "threads") == 2 && number(other, "batch") == 2);
+    CHECK_TEXT(json_string_value(json_object_get(other, "model")), "dcgan28");
+    const json_t *losses = json_object_get(json_object_get(out, "losses"), "loss");
+    CHECK(json_number_value(json_array_get(losses, 0)) == alone && json_array_size(losses) == 6);
+    json_decref(out);
+    ends(run("graphtool launch -n 2 bench mlp.bin --batch 4 --steps 2 -t 1 --against --guard=off"), 0);
+    refuses(run("graphtool bench mlp.bin --against --isa=sse2"), "--against: --isa is for both");
+    refuses(run("graphtool bench mlp.bin --against '--steps 3'"), "--against: --steps is for both");
+    refuses(run("graphtool bench mlp.bin --against 'a.bin b.bin'"), "one model is enough");
+    refuses(run("graphtool bench mlp.bin --against nothere.bin"), "nothere.bin");
+    refuses(run("graphtool bench mlp.bin --against --nothing"), "no option --nothing");
+}
+
 TEST(ranks_report_one_time_for_each_step) {
     NEED(make_model("mlp"));
     NEED(ends(run("graphtool launch -n 2 bench mlp.bin --batch 2 --steps 3 --warmup 1 -t 1 --json"), 0));
@@ -142,5 +247,6 @@ TEST(flows_that_evaluate_run_on_synthetic_batches) {
 
 SUITE("tools: bench",
       {T(bench_prints_the_keys_of_the_design), T(a_profile_by_op_adds_up), T(statistics_are_of_the_samples),
-       T(until_is_a_percentage), T(ranks_report_one_time_for_each_step),
+       T(until_is_a_percentage), T(verdicts_follow_from_the_times), T(files_that_are_no_results_are_refused),
+       T(two_workloads_run_in_turns), T(ranks_report_one_time_for_each_step),
        T(flows_that_evaluate_run_on_synthetic_batches)})

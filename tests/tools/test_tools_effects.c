@@ -187,6 +187,10 @@ static const struct effect {
     {"bench", "--json", "mlp.bin --steps 1 --batch 8 | grep losses"},
     {"bench", "--until=0.0001%",
      "mlp.bin --steps 2 --warmup 0 --batch 4 --threads 1 | grep -o '^[0-9]* steps'"},
+    {"bench", "--against=--guard=off",
+     "mlp.bin --steps 2 --warmup 0 --batch 4 --threads 1 | grep -c '^time'; true"},
+    {"bench", "--compare=m.json", "m.json"},
+    {"bench", "--fail-above=0.5!", "m.json --compare m.json"},
     {"bench", "--profile", "mlp.bin --steps 1 --batch 8 2>&1 >/dev/null"},
     {"bench", "--data=label=labels.npy", "mlp.bin --steps 1 --batch 8 --data image=images.idx"},
     {"trace", "--flow=train*2 --accumulate=2 --dtype=bf16 --precision=:bf16 --output=p",
@@ -438,7 +442,8 @@ TEST(every_option_changes_something) {
     NEED(ends(run("graphtool train " STEPS "-o w --checkpoint-dir resumable && graphtool train " STEPS
                   "--ema 0.5 --checkpoint-dir c.e && echo '# nothing' >table && "
                   "graphtool dot mlp.bin -o step.svg && "
-                  "echo '{\"epochs\": 3}' >c"),
+                  "echo '{\"epochs\": 3}' >c && "
+                  "echo '{\"warmup\": 0, \"samples_ms\": [1, 2, 3]}' >m.json"),
               0));
     for (const struct effect *e = effects; e < effects + EFFECTS; e++) {
         for (const char *p = e->commands; *p; p += strcspn(p, " "), p += strspn(p, " ")) {

@@ -105,7 +105,7 @@ static json_t *times_json(const timing *t) {
         load_json(t->load.others, &t->load), "steal_cpus", load_json(t->load.steal, &t->load));
 }
 
-static json_t *machine_of(const timing *t) {
+json_t *result_machine(const timing *t) {
     weft_compile_options like = t->work.plan->options;
     const roof *gpu = profile_roof(t->work.session);
     like.threads = t->work.plan->kernels.threads;
@@ -128,7 +128,6 @@ json_t *result_json(const timing *t) {
                        (double)use.ru_maxrss / 1024, "plan_bytes", (json_int_t)weft_plan_memory(plan).total,
                        "beyond_bytes", beyond_plan(t), "gflops",
                        flops > 0 ? json_number(flops / median / 1e6) : json_null(), "losses", t->losses));
-    if (t->o->json) json_object_set_new(all, "machine", machine_of(t));
     return all;
 }
 

@@ -5,6 +5,8 @@
 #include "tools/graphtool/bench/timing.h"
 
 json_t *result_json(const timing *t);
+/* Its key "machine": measures the speed of memory. */
+json_t *result_machine(const timing *t);
 /* Two lines about such JSON. */
 void result_print(const json_t *result);
 

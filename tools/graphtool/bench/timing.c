@@ -30,8 +30,8 @@ timing *timing_open(weft_model *m, const options *o) {
     t->last = json_object();
     t->work = workload_open(m, o);
     bool is_gpu = t->work.plan->options.device == WEFT_DEVICE_CUDA;
-    t->is_together = is_gpu && !o->profile && !o->until;
-    t->finds = !option_is_given(o, "warmup") && !t->is_together && !o->profile;
+    t->is_together = is_gpu && !o->profile && !o->until && !o->against;
+    t->finds = !option_is_given(o, "warmup") && !t->is_together && !o->profile && !o->against;
     t->warmup = (int)o->warmup;
     return t;
 }
@@ -52,7 +52,7 @@ static void note_losses(timing *t, const weft_metrics *m) {
     for (int i = 0; i < m->n; i++) {
         const char *name = m->list[i].name;
         if (!json_object_get(t->losses, name)) json_object_set_new(t->losses, name, json_array());
-        if (t->n < FIRST_LOSSES)
+        if (t->ran < FIRST_LOSSES)
             json_array_append_new(json_object_get(t->losses, name), json_number(m->list[i].value));
         else
             json_object_set_new(t->last, name, json_number(m->list[i].value));
@@ -65,8 +65,9 @@ static void run_step(timing *t, bool fetches) {
     double start = clock_seconds();
     workload_step(&t->work, fetches ? &metrics : NULL);
     double now = clock_seconds();
-    if (!t->n) t->ready_ms = (now - t->begun) * 1e3;
+    if (!t->ran) t->ready_ms = (now - t->begun) * 1e3;
     if (fetches) note_losses(t, &metrics);
+    t->ran++;
     add_time(t, (now - start) * 1e3);
 }
 
@@ -83,7 +84,7 @@ static void begin_profile(const timing *t) {
 static void run_together(timing *t, int64_t steps) {
     double start = clock_seconds();
     int first = t->n;
-    for (int64_t i = 0; i < steps; i++) run_step(t, t->n < FIRST_LOSSES || i == steps - 1);
+    for (int64_t i = 0; i < steps; i++) run_step(t, t->ran < FIRST_LOSSES || i == steps - 1);
     workload_sync(&t->work);
     double ms = (clock_seconds() - start) * 1e3 / (double)steps;
     for (int i = first; i < t->n; i++) t->ms[i] = ms;

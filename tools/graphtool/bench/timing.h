@@ -14,7 +14,8 @@ typedef struct timing {
     double until; /* the interval of the median is to be so narrow, as a part of it; 0: --steps are enough */
     json_t *losses;   /* name -> [first five..., last], means over all ranks */
     json_t *last;     /* name -> those of the last step */
-    int n, room;      /* steps */
+    int64_t ran;      /* steps */
+    int n, room;      /* of them, that have a time */
     double *ms;       /* of each, the warm-up among them; with several ranks the slowest one's */
     int warmup;       /* how many of the first are left out */
     bool finds;       /* the warm-up is found, not said */

@@ -1,5 +1,6 @@
 /* bench.c - graphtool bench: times steps of a flow as bench/torch_cpu.py does. Batches are in memory, and a
  * step runs every graph of the flow. */
+#include "tools/graphtool/bench/alternate.h"
 #include "tools/graphtool/bench/result.h"
 #include "tools/graphtool/timeline/cpu_roof.h"
 #include "tools/graphtool/timeline/profile_table.h"
@@ -55,25 +56,66 @@ static void profile(json_t *all, const timing *t) {
     json_object_set_new(all, "roof", roof_json(r, &load));
 }
 
-static int bench_run(const options *o) {
-    timing *t = timing_open(tool_load(o), o);
-    timing_run(t);
-    json_t *all = result_json(t);
-    if (o->profile) profile(all, t);
+/* A model that ends so is a result of an earlier run. */
+static bool is_result(const options *o) {
+    return text_ends(o->model, ".json");
+}
+
+static int print(const options *o, json_t *all, const comparison *c) {
+    if (c) compare_add(all, c);
     if (o->json) {
         out_json(NULL, all);
     } else {
-        result_print(all);
+        if (!is_result(o)) result_print(all);
+        if (c) compare_print(all, c);
         json_decref(all);
     }
-    return EXIT_FINE;
+    return c ? compare_status(o, c) : EXIT_FINE;
+}
+
+/* Two files: nothing runs. */
+static int compare_files(const options *o) {
+    json_t *mine = json_incref(result_read(o->model));
+    options_only(o, "compare fail-above json", "on a result of an earlier run");
+    if (!o->compare) tool_fail("bench: %s is a result of an earlier run: --compare=FILE is needed", o->model);
+    comparison c = compare_results(mine, result_read(o->compare), o->compare);
+    return print(o, mine, &c);
+}
+
+static int run_in_turns(const options *o) {
+    const options *others = alternate_options(o);
+    timing *mine = timing_open(tool_load(o), o), *other = timing_open(tool_load(others), others);
+    comparison c = alternate(mine, other);
+    json_t *all = result_json(mine);
+    c.other = result_json(other);
+    if (o->json) json_object_set_new(all, "machine", result_machine(mine));
+    return print(o, all, &c);
+}
+
+static int run_alone(const options *o) {
+    comparison c = {0};
+    json_t *other = o->compare ? result_read(o->compare) : NULL; /* first: it can be wrong */
+    timing *t = timing_open(tool_load(o), o);
+    timing_run(t);
+    json_t *all = result_json(t);
+    if (o->json || other) json_object_set_new(all, "machine", result_machine(t));
+    if (o->profile) profile(all, t);
+    if (other) c = compare_results(all, other, o->compare);
+    return print(o, all, other ? &c : NULL);
+}
+
+static int bench_run(const options *o) {
+    bool compares = o->compare || o->against;
+    if (option_is_given(o, "fail-above") && !compares)
+        tool_fail("bench: --fail-above has no effect without --compare or --against");
+    return is_result(o) ? compare_files(o) : o->against ? run_in_turns(o) : run_alone(o);
 }
 
 const command command_bench = {
     .name = "bench",
     .summary = "Times steps of a flow, on eight synthetic batches in memory unless --data is given",
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
-    "seed guard steps until warmup profile json",
+    "seed guard steps until warmup profile against compare fail-above json",
     .example = "graphtool bench gpt.bin --threads 2 --json",
     .run = bench_run,
     .ranks = COMMAND_JOINS,

@@ -154,3 +154,25 @@ void options_parse(const command *c, int argc, char **argv, options *o) {
     default_isa(o);
     rules_together(o);
 }
+
+void options_parse_over(const options *under, const char *refused, int argc, char **argv, options *o) {
+    const command *c = under->command;
+    *o = *under;
+    memset(o->from, ORIGIN_NONE, sizeof o->from);
+    parse_line(c, argc, argv, o);
+    for (const option_row *row = NULL; (row = option_next(c, row));) {
+        size_t i = (size_t)(row - option_rows);
+        if (o->from[i] && has_word(refused, row->field.name))
+            tool_fail("%s: --against: --%s is for both: give it outside of --against", c->name,
+                      row->field.name);
+        if (!o->from[i]) o->from[i] = under->from[i];
+    }
+    take_words(c, argc - optind, argv + optind, o);
+    rules_together(o);
+}
+
+void options_only(const options *o, const char *allowed, const char *where) {
+    for (const option_row *row = NULL; (row = option_next(o->command, row));)
+        if (option_is_given(o, row->field.name) && !has_word(allowed, row->field.name))
+            tool_fail("%s: --%s has no effect %s", o->command->name, row->field.name, where);
+}

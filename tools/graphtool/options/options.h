@@ -28,7 +28,7 @@ typedef struct options {
     const char *graph, *flow, *output, *format, *view, *log, *weights, *port, *grid, *launcher;
     const char *way, *estimate, *val_every, *work_dir, *config, *csv, *tensorboard, *curves, *samples, *best,
         *early_stop, *loss, *minimize, *trainable, *head, *images, *batch_norm, *checkpoint_dir,
-        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step, *until;
+        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step, *until, *against, *compare;
     const char *word;                    /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */
@@ -36,7 +36,7 @@ typedef struct options {
     const struct command *command;       /* the subcommand */
     int64_t depth, max_nodes, epochs, steps, log_every, warmup, keep, ranks, scale;
     uint64_t seed;
-    double lr, timeout, grace;
+    double lr, timeout, grace, fail_above;
     text_list data, val_data, set, axis, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric,
         picture;
     weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
@@ -118,6 +118,11 @@ int option_choice(const char *word, const char *const *words);
 /* Fills *o from argv (argv[0] is the command's name), and from the file of --config what argv does not say.
  * --help is printed, and ends the command. */
 void options_parse(const command *c, int argc, char **argv, options *o);
+/* The same of a line on top of `under`, whose command, model and options hold where it says nothing else.
+ * Options in `refused` are errors. */
+void options_parse_over(const options *under, const char *refused, int argc, char **argv, options *o);
+/* Ends the command where an option is given that is not one of `allowed`: it has no effect "on ...". */
+void options_only(const options *o, const char *allowed, const char *where);
 
 /* A number of up to 15 digits, and what follows it; 0 where there is no such number. */
 int64_t option_count(const char *text, const char **unit);
