@@ -57,7 +57,8 @@ TEST(bench_prints_the_keys_of_the_design) {
         "set",        "isa",        "library",      "fingerprint",  "steps",        "warmup",
         "samples_ms", "median_ms",  "interval_ms",  "quartiles_ms", "min_ms",       "first_step_ms",
         "ready_ms",   "compile_ms", "peak_rss_mib", "plan_bytes",   "beyond_bytes", "gflops",
-        "losses",     "other_cpus", "steal_cpus",   "machine",      "schema"};
+        "losses",     "other_cpus", "steal_cpus",   "machine",      "limit_ms",     "of_limit",
+        "roof",       "schema"};
     static const char *const of_machine[] = {"processor",       "architecture", "cores", "usable_cores",
                                              "caches",          "governor",     "gpu",   "memory_bytes",
                                              "memory_gb_per_s", "system",       "weft",  "commit"};
@@ -221,6 +222,71 @@ TEST(two_workloads_run_in_turns) {
     refuses(run("graphtool bench mlp.bin --against --nothing"), "no option --nothing");
 }
 
+/* Lines of a suite; the caller frees them. */
+static json_t *lines_of(const char *name) {
+    json_t *lines = json_array();
+    char *all = read_all(name), *rest = NULL;
+    for (char *line = all ? strtok_r(all, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
+        json_array_append_new(lines, json_loads(line, 0, NULL));
+    free(all);
+    return lines;
+}
+
+static const char *text_of(const json_t *lines, size_t i, const char *key) {
+    const char *text = json_string_value(json_object_get(json_array_get(lines, i), key));
+    return text ? text : "";
+}
+
+/* Two models, training and inference, two sets of options of which one fails; then again: what failed, and a
+ * third set. */
+TEST(a_suite_has_a_line_for_each_run) {
+    static const char *const runs[][3] = {
+        {"mlp", "train", "--steps 1"},      {"mlp", "train", "--threads none"},
+        {"mlp", "infer", "--steps 1"},      {"mlp", "infer", "--threads none"},
+        {"vae", "train", "--steps 1"},      {"vae", "train", "--threads none"},
+        {"vae", "infer", "--steps 1"},      {"vae", "infer", "--threads none"},
+        {"mlp", "train", "--threads none"}, {"mlp", "infer", "--threads none"},
+        {"vae", "train", "--threads none"}, {"vae", "infer", "--threads none"}};
+    NEED(ends(
+        run("mkdir models && weft-zoo mlp -b 4 -o models/mlp.bin && weft-zoo vae -b 4 -o models/vae.bin"),
+        0));
+    const char *suite =
+        "graphtool bench --suite models -o lines.jsonl --with '--steps 1' --with '--threads none'";
+    ends(run("%s", suite), 1);
+    char *out = read_all("out");
+    CHECK_TEXT(out, "runs: 8, failed: 4; lines in lines.jsonl\n");
+    free(out);
+    ends(run("%s", suite), 1);
+    json_t *lines = lines_of("lines.jsonl");
+    CHECK(json_array_size(lines) == sizeof runs / sizeof *runs);
+    for (size_t i = 0; i < json_array_size(lines) && i < sizeof runs / sizeof *runs; i++) {
+        const json_t *line = json_array_get(lines, i);
+        CHECK_TEXT(text_of(lines, i, "file"), runs[i][0]);
+        CHECK_TEXT(text_of(lines, i, "phase"), runs[i][1]);
+        CHECK_TEXT(text_of(lines, i, "options"), runs[i][2]);
+        CHECK_TEXT(text_of(lines, i, "engine"), "weft");
+        CHECK_TEXT(text_of(lines, i, "suite"), "models");
+        bool fails = strcmp(runs[i][2], "--steps 1") != 0;
+        CHECK((number(line, "median_ms") > 0) == !fails && (strlen(text_of(lines, i, "error")) > 0) == fails);
+        if (fails) CHECK_HOLDS(text_of(lines, i, "error"), "bench: --threads=none: ");
+    }
+    json_decref(lines);
+}
+
+TEST(a_suite_that_cannot_run_is_refused) {
+    NEED(make_model("mlp"));
+    NEED(ends(run("mkdir empty"), 0));
+    refuses(run("graphtool bench --suite empty -o x.jsonl"), "no file there ends in .bin");
+    refuses(run("graphtool bench --suite nothere -o x.jsonl"),
+            "--suite=nothere: it must be zoo, or a folder of models");
+    refuses(run("graphtool bench --suite empty"), "-o FILE is needed");
+    refuses(run("graphtool bench mlp.bin --suite empty -o x.jsonl"), "leave out mlp.bin");
+    refuses(run("graphtool bench --suite empty -o x.jsonl --steps 3"), "--steps has no effect with --suite");
+    refuses(run("graphtool bench mlp.bin -o x.jsonl"), "--output has no effect without --suite");
+    refuses(run("graphtool bench mlp.bin --with x"), "--with has no effect without --suite");
+    refuses(run("graphtool bench"), "a model file is needed");
+}
+
 TEST(ranks_report_one_time_for_each_step) {
     NEED(make_model("mlp"));
     NEED(ends(run("graphtool launch -n 2 bench mlp.bin --batch 2 --steps 3 --warmup 1 -t 1 --json"), 0));
@@ -248,5 +314,6 @@ TEST(flows_that_evaluate_run_on_synthetic_batches) {
 SUITE("tools: bench",
       {T(bench_prints_the_keys_of_the_design), T(a_profile_by_op_adds_up), T(statistics_are_of_the_samples),
        T(until_is_a_percentage), T(verdicts_follow_from_the_times), T(files_that_are_no_results_are_refused),
-       T(two_workloads_run_in_turns), T(ranks_report_one_time_for_each_step),
+       T(two_workloads_run_in_turns), T(a_suite_has_a_line_for_each_run),
+       T(a_suite_that_cannot_run_is_refused), T(ranks_report_one_time_for_each_step),
        T(flows_that_evaluate_run_on_synthetic_batches)})

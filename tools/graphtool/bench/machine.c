@@ -1,8 +1,6 @@
 /* machine.c - see machine.h. */
 #include "tools/graphtool/bench/machine.h"
 
-#include "tools/graphtool/timeline/cpu_roof.h"
-
 #include "commit.h"
 #include "runtime/options.h"
 
@@ -47,17 +45,17 @@ static json_t *text_json(const char *text) {
     return text && *text ? json_string(text) : json_null();
 }
 
-json_t *machine_json(const weft_compile_options *like) {
+json_t *machine_json(const peaks *p) {
     struct utsname system = {0};
     double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    double speed = cpu_memory_speed(like);
     uname(&system);
-    return json_pack("{s:o, s:s, s:i, s:i, s:o, s:o, s:I, s:o, s:s, s:s, s:o}", "processor",
-                     text_json(line_of("/proc/cpuinfo", "model name")), "architecture", system.machine,
-                     "cores", (int)sysconf(_SC_NPROCESSORS_ONLN), "usable_cores", usable_cores(), "caches",
+    return json_pack("{s:o, s:o, s:s, s:i, s:i, s:o, s:o, s:I, s:o, s:s, s:s, s:o}", "processor",
+                     text_json(line_of("/proc/cpuinfo", "model name")), "gpu",
+                     text_json(p->is_measured ? NULL : p->roof.name), "architecture", system.machine, "cores",
+                     (int)sysconf(_SC_NPROCESSORS_ONLN), "usable_cores", usable_cores(), "caches",
                      caches_json(), "governor", text_json(line_of(CPU "cpufreq/scaling_governor", "")),
                      "memory_bytes", (json_int_t)bytes, "memory_gb_per_s",
-                     speed > 0 ? json_real(speed * 1e-9) : json_null(), "system",
+                     p->is_measured ? json_real(p->roof.memory * 1e-9) : json_null(), "system",
                      tool_text("%s %s", system.sysname, system.release), "weft", weft_version(), "commit",
                      text_json(WEFT_COMMIT));
 }

@@ -4,35 +4,14 @@
 #include "tools/graphtool/bench/machine.h"
 #include "tools/graphtool/bench/statistics.h"
 #include "tools/graphtool/ranks/world.h"
-#include "tools/graphtool/timeline/profile_table.h"
 
 #include "ops/cpu/isa.h"
 #include "graph/settings/flow.h"
 #include "runtime/plan/compile_fields.h"
-#include "runtime/plan/refresh.h"
+#include "runtime/plan/program.h"
 
 #include <string.h>
 #include <sys/resource.h>
-
-/* Floating-point operations of a graph's step, with all its micro-batches. */
-static double graph_flops(const weft_plan *plan, const char *graph) {
-    double flops = 0;
-    for (int i = 0; i < plan->n_programs; i++)
-        if (strcmp(plan->programs[i].name, graph) == 0)
-            flops += program_runs_in_step(&plan->programs[i]) * program_flops(&plan->programs[i]);
-    return flops;
-}
-
-/* Floating-point operations of one iteration; 0 if unknown, and where iterations differ. */
-static double step_flops(const weft_plan *plan) {
-    double flops = 0;
-    weft_flow_step s;
-    for (int i = 0; weft_plan_flow(plan, i, &s); i++) {
-        if (s.from > 0 || s.to < INT64_MAX) return 0;
-        flops += s.repeat * graph_flops(plan, s.graph);
-    }
-    return flops;
-}
 
 /* The graphs of the flow, each once, in the order of their first steps. */
 static json_t *graph_names(const weft_plan *plan) {
@@ -105,21 +84,11 @@ static json_t *times_json(const timing *t) {
         load_json(t->load.others, &t->load), "steal_cpus", load_json(t->load.steal, &t->load));
 }
 
-json_t *result_machine(const timing *t) {
-    weft_compile_options like = t->work.plan->options;
-    const roof *gpu = profile_roof(t->work.session);
-    like.threads = t->work.plan->kernels.threads;
-    json_t *machine = machine_json(&like);
-    json_object_set_new(machine, "gpu", gpu ? json_string(gpu->name) : json_null());
-    return machine;
-}
-
-/* The peak of the process is read before the machine is described, which needs memory. */
 json_t *result_json(const timing *t) {
     struct rusage use;
     const weft_plan *plan = t->work.plan;
     json_t *all = settings_json(t), *times = times_json(t);
-    double flops = step_flops(plan), median = json_at(times, "median_ms");
+    double flops = limit_flops(plan), median = json_at(times, "median_ms");
     getrusage(RUSAGE_SELF, &use);
     json_object_update_new(all, times);
     json_object_update_new(
@@ -129,6 +98,14 @@ json_t *result_json(const timing *t) {
                        "beyond_bytes", beyond_plan(t), "gflops",
                        flops > 0 ? json_number(flops / median / 1e6) : json_null(), "losses", t->losses));
     return all;
+}
+
+void result_add_machine(json_t *result, const timing *t, const peaks *p) {
+    double least = limit_ms(t->work.plan, p);
+    json_t *limit = least > 0 ? json_real(least) : json_null();
+    json_t *share = least > 0 ? json_real(least / json_at(result, "median_ms")) : json_null();
+    json_object_update_new(result, json_pack("{s:o, s:o, s:o, s:o}", "limit_ms", limit, "of_limit", share,
+                                             "roof", peaks_json(p), "machine", machine_json(p)));
 }
 
 static double at(const json_t *of, const char *key, size_t i) {

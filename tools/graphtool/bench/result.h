@@ -2,11 +2,12 @@
 #ifndef WEFT_TOOLS_GRAPHTOOL_BENCH_RESULT_H
 #define WEFT_TOOLS_GRAPHTOOL_BENCH_RESULT_H
 
+#include "tools/graphtool/bench/limit.h"
 #include "tools/graphtool/bench/timing.h"
 
 json_t *result_json(const timing *t);
-/* Its key "machine": measures the speed of memory. */
-json_t *result_machine(const timing *t);
+/* Adds the machine, and what of its peaks is reached. */
+void result_add_machine(json_t *result, const timing *t, const peaks *p);
 /* Two lines about such JSON. */
 void result_print(const json_t *result);
 

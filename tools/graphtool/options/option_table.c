@@ -181,6 +181,12 @@ const option_row option_rows[] = {
              .file = READS),
     ROW("fail-above", 0, "RATIO", REAL, fail_above, RANGE(0, 1000), NULL,
         "end with status 1 where the whole interval of the ratio is above this: 1.03", ),
+    TEXT_ROW("suite", 0, "zoo|DIR", suite,
+             "without MODEL: all models of the zoo or of a folder, training and inference; -o gets lines of JSON", ),
+    TEXT_ROW("with", 0, "[OPTIONS]", with,
+             "a set of options that the suite runs each model with; once for each (as it is, one thread, "
+             "bf16, batch 1)",
+             .form = OPTION_LIST),
     FLAG_ROW("dump", 0, dump, "print the whole plan node by node, as text that can be read back", ),
     FLAG_ROW("bytes", 0, bytes, "print what a step launches, reads and writes, by op", ),
     ROW("estimate", 0, "GPU", TEXT, estimate, WORDS(option_roofs), NULL,

@@ -28,7 +28,8 @@ typedef struct options {
     const char *graph, *flow, *output, *format, *view, *log, *weights, *port, *grid, *launcher;
     const char *way, *estimate, *val_every, *work_dir, *config, *csv, *tensorboard, *curves, *samples, *best,
         *early_stop, *loss, *minimize, *trainable, *head, *images, *batch_norm, *checkpoint_dir,
-        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step, *until, *against, *compare;
+        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step, *until, *against, *compare,
+        *suite;
     const char *word;                    /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */
@@ -38,7 +39,7 @@ typedef struct options {
     uint64_t seed;
     double lr, timeout, grace, fail_above;
     text_list data, val_data, set, axis, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric,
-        picture;
+        picture, with;
     weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, keep_going, profile, training, check, no_capture, bytes;
     bool random_weights, partial, print_config, averages, fixed_batch, external_data, random_inputs;
