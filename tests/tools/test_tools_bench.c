@@ -19,6 +19,22 @@ static double number(const json_t *of, const char *key) {
     return json_number_value(json_object_get(of, key));
 }
 
+/* Scopes of one part have all of the graph's time, and a scope at least that of those in it. */
+static void check_scopes(const json_t *scopes, double all) {
+    size_t i;
+    const json_t *scope;
+    double top = 0, inner = 0, net = 0;
+    json_array_foreach(scopes, i, scope) {
+        const char *path = json_string_value(json_object_get(scope, "scope"));
+        int depth = (int)json_integer_value(json_object_get(scope, "depth"));
+        CHECK_SAYS(depth == 1 + (strchr(path, '/') != NULL), "%s: %d", path, depth);
+        if (depth == 1) top += number(scope, "ms");
+        if (strcmp(path, "net") == 0) net = number(scope, "ms");
+        if (strncmp(path, "net/", 4) == 0) inner += number(scope, "ms");
+    }
+    CHECK(i > 3 && fabs(top - all) < 1e-6 * all && inner > 0 && inner <= net * (1 + 1e-6));
+}
+
 /* Milliseconds of the ops are those of their graph. */
 TEST(a_profile_by_op_adds_up) {
     NEED(make_model("mlp"));
@@ -42,9 +58,12 @@ TEST(a_profile_by_op_adds_up) {
                    "%s: %g, %g and %g", json_string_value(json_object_get(op, "op")), least, at_peak, moved);
     }
     CHECK(i > 8 && sum > 0 && fabs(sum - all) < 1e-6 * all);
+    check_scopes(json_object_get(graph, "scopes"), all);
     json_decref(out);
     char *err = read_all("err");
     CHECK_HOLDS(err, "graph train, by op:");
+    CHECK_HOLDS(err, "graph train, by scope:\n  scope ");
+    CHECK_HOLDS(err, "\n    fc1 ");
     CHECK_HOLDS(err, "of peak");
     CHECK_HOLDS(err, "peaks of this processor: ");
     free(err);

@@ -5,12 +5,12 @@
 #include "tools/graphtool/bench/suite.h"
 #include "tools/graphtool/timeline/profile_table.h"
 
-/* By op, then node by node, to stderr, so that --json stays clean; and into the report. */
+/* By op and scope, then node by node, to stderr, so that --json stays clean; and into the report. */
 static void profile(json_t *all, const timing *t, const peaks *p) {
     text ops = {0};
     const weft_session *s = t->work.session;
     peaks_print(p);
-    json_t *table = profile_table_json(s, p->is_known ? &p->roof : NULL);
+    json_t *table = profile_table_json(s, p->is_known ? &p->roof : NULL, (int)t->o->depth);
     profile_table_text(&ops, table, p->is_known);
     char *nodes = weft_session_profile_text(s);
     if (!nodes) tool_fail("out of memory");
@@ -99,9 +99,9 @@ const command command_bench = {
     .name = "bench",
     .summary = "Times steps of a flow, on eight synthetic batches in memory unless --data is given",
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
-    "seed guard steps until warmup profile against compare fail-above suite with json output",
+    "seed guard steps until warmup profile depth against compare fail-above suite with json output",
     .example = "graphtool bench gpt.bin --threads 2 --json",
     .run = bench_run,
     .ranks = COMMAND_JOINS,
-    .defaults = {.steps = 20, .warmup = 3},
+    .defaults = {.steps = 20, .warmup = 3, .depth = 2},
 };
