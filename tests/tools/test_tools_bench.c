@@ -241,6 +241,74 @@ TEST(two_workloads_run_in_turns) {
     refuses(run("graphtool bench mlp.bin --against --nothing"), "no option --nothing");
 }
 
+/* Operations and bytes of calls whose numbers are plain: 2 m n k, and each operand and result once. */
+TEST(an_op_s_work_is_that_of_its_call) {
+    static const struct {
+        const char *call, *shown;
+        double flops, read, written;
+    } rows[] = {{"matmul(f32[32,64], f32[64,16]) in net/fc1", "matmul(f32[32,64], f32[64,16])",
+                 2 * 32 * 64 * 16, 4 * (32 * 64 + 64 * 16), 4 * 32 * 16},
+                {"matmul(f32[64,32], f32[64,16]) transpose_a=1", NULL, 2 * 32 * 64 * 16,
+                 4 * (32 * 64 + 64 * 16), 4 * 32 * 16},
+                {"relu(bf16[1000])", NULL, 0, 2000, 2000},
+                {"cross_entropy(f32[20,10], i64[20])", NULL, 0, 4 * 200 + 8 * 20, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        NEED(ends(run("graphtool bench --op '%s' --steps 2 --warmup 1 -t 1 --json", rows[i].call), 0));
+        json_t *out = json_out("out"), *row = json_array_get(json_object_get(out, "ops"), 0);
+        const char *call = json_string_value(json_object_get(row, "call"));
+        CHECK_HOLDS(call ? call : "", rows[i].shown ? rows[i].shown : rows[i].call);
+        CHECK(number(row, "flops") == rows[i].flops && number(row, "read_bytes") == rows[i].read);
+        CHECK(rows[i].written <= 0 || number(row, "written_bytes") == rows[i].written);
+        CHECK(json_array_size(json_object_get(row, "samples_ms")) == 3 && number(row, "steps") == 2);
+        CHECK(json_is_object(json_object_get(out, "roof")) &&
+              json_is_object(json_object_get(out, "machine")));
+        json_decref(out);
+    }
+}
+
+TEST(calls_that_cannot_run_are_told) {
+    static const char *const wrong[][2] = {
+        {"all of it", "a call such as"},
+        {"matmull(f32[3])", "there is no op 'matmull': did you mean matmul?"},
+        {"matmul(f32[3)", "types of operands such as f32[2,3] are needed"},
+        {"matmul(3)", "types of operands such as f32[2,3] are needed"},
+        {"matmul(f32[3] f32[3])", "types of operands such as f32[2,3] are needed"}};
+    static const char *const failing[][2] = {
+        {"matmul(f32[3,4], f32[5,6])", "matmul(f32[3,4], f32[5,6]): matmul: "},
+        {"matmul(f32[3])", "matmul(f32[3]): matmul: 1 operands"},
+        {"relu(f32[3]) x=3", "relu has no attribute 'x'"},
+        {"reshape(f32[2,3]) shape=6", "nothing is computed"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        refuses(run("graphtool bench --op '%s'", wrong[i][0]), wrong[i][1]);
+    for (size_t i = 0; i < sizeof failing / sizeof *failing; i++) {
+        ends(run("graphtool bench --op '%s' --steps 1", failing[i][0]), 1);
+        char *out = read_all("out");
+        CHECK_HOLDS(out, failing[i][1]);
+        free(out);
+    }
+    NEED(make_model("mlp"));
+    refuses(run("graphtool bench mlp.bin --op 'relu(f32[3])'"), "--op runs without a model");
+    refuses(run("graphtool bench --op 'relu(f32[3])' --batch 3"), "--batch has no effect with --op");
+}
+
+/* Each op that computes something alone does, at the size that is made for it. */
+TEST(all_ops_are_timed) {
+    size_t i;
+    const json_t *row;
+    if (test_is_quick()) return;
+    NEED(ends(run("graphtool bench --op all --steps 1 --warmup 0 --json"), 0));
+    json_t *out = json_out("out"), *rows = json_object_get(out, "ops");
+    CHECK_SAYS(json_array_size(rows) > 140, "%zu ops", json_array_size(rows));
+    double before = 0;
+    json_array_foreach(rows, i, row) {
+        double share = number(row, "of_peak");
+        CHECK_SAYS(number(row, "median_ms") > 0 && (share <= 0 || share >= before), "%zu: %g after %g", i,
+                   share, before);
+        before = share;
+    }
+    json_decref(out);
+}
+
 /* Lines of a suite; the caller frees them. */
 static json_t *lines_of(const char *name) {
     json_t *lines = json_array();
@@ -333,6 +401,6 @@ TEST(flows_that_evaluate_run_on_synthetic_batches) {
 SUITE("tools: bench",
       {T(bench_prints_the_keys_of_the_design), T(a_profile_by_op_adds_up), T(statistics_are_of_the_samples),
        T(until_is_a_percentage), T(verdicts_follow_from_the_times), T(files_that_are_no_results_are_refused),
-       T(two_workloads_run_in_turns), T(a_suite_has_a_line_for_each_run),
-       T(a_suite_that_cannot_run_is_refused), T(ranks_report_one_time_for_each_step),
-       T(flows_that_evaluate_run_on_synthetic_batches)})
+       T(two_workloads_run_in_turns), T(an_op_s_work_is_that_of_its_call), T(calls_that_cannot_run_are_told),
+       T(all_ops_are_timed), T(a_suite_has_a_line_for_each_run), T(a_suite_that_cannot_run_is_refused),
+       T(ranks_report_one_time_for_each_step), T(flows_that_evaluate_run_on_synthetic_batches)})

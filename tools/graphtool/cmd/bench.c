@@ -1,6 +1,7 @@
 /* bench.c - graphtool bench: times steps of a flow as bench/torch_cpu.py does. Batches are in memory, and a
  * step runs every graph of the flow. */
 #include "tools/graphtool/bench/alternate.h"
+#include "tools/graphtool/bench/op_bench.h"
 #include "tools/graphtool/bench/result.h"
 #include "tools/graphtool/bench/suite.h"
 #include "tools/graphtool/timeline/profile_table.h"
@@ -49,7 +50,7 @@ static int print(const options *o, json_t *all, const comparison *c) {
 /* Two files: nothing runs. */
 static int compare_files(const options *o) {
     json_t *mine = json_incref(result_read(o->model));
-    options_only(o, "compare fail-above suite with json output", "on a result of an earlier run");
+    options_only(o, "compare fail-above suite with op json output", "on a result of an earlier run");
     if (!o->compare) tool_fail("bench: %s is a result of an earlier run: --compare=FILE is needed", o->model);
     comparison c = compare_results(mine, result_read(o->compare), o->compare);
     return print(o, mine, &c);
@@ -81,10 +82,19 @@ static int run_suite(const options *o) {
     return suite_run(o);
 }
 
+static int run_ops(const options *o) {
+    if (o->model) tool_fail("bench: --op runs without a model: leave out %s", SHOW_PATH(o->model));
+    if (o->comm) tool_fail("bench: --op is for one rank: leave out the launcher");
+    options_only(o, "op threads isa device dtype deterministic tf32 seed steps warmup json", "with --op");
+    return op_bench_run(o);
+}
+
 /* Options without effect that the table of rules does not know. */
 static void check(const options *o) {
     if (option_is_given(o, "fail-above") && !o->compare && !o->against)
         tool_fail("bench: --fail-above has no effect without --compare or --against");
+    if (option_is_given(o, "depth") && !o->profile)
+        tool_fail("bench: --depth has no effect without --profile");
     if (!o->suite && (o->with.n || o->output))
         tool_fail("bench: --%s has no effect without --suite", o->output ? "output" : "with");
 }
@@ -92,6 +102,7 @@ static void check(const options *o) {
 static int bench_run(const options *o) {
     check(o);
     if (o->suite) return run_suite(o);
+    if (o->op.n) return run_ops(o);
     return is_result(o) ? compare_files(o) : o->against ? run_in_turns(o) : run_alone(o);
 }
 
@@ -99,9 +110,9 @@ const command command_bench = {
     .name = "bench",
     .summary = "Times steps of a flow, on eight synthetic batches in memory unless --data is given",
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
-    "seed guard steps until warmup profile depth against compare fail-above suite with json output",
+    "seed guard steps until warmup profile depth against compare fail-above suite with op json output",
     .example = "graphtool bench gpt.bin --threads 2 --json",
     .run = bench_run,
     .ranks = COMMAND_JOINS,
-    .defaults = {.steps = 20, .warmup = 3, .depth = 2},
+    .defaults = {.steps = 20, .warmup = 3, .depth = 3},
 };

@@ -100,9 +100,10 @@ static void take_action(const command *c, int left, char **words, options *o) {
             tool_fail("%s %s: --%s has no effect", c->name, o->action->name, row->field.name);
 }
 
-/* The model: the one argument, or that of the file of --config; a suite has its own. */
+/* The model: the one argument, or that of the file of --config; a suite has its own, and an op
+ * needs none. */
 static void take_model(const command *c, int left, char **words, options *o) {
-    if (o->suite && !left) return;
+    if ((o->suite || o->op.n) && !left) return;
     if (left == 1) o->model = words[0];
     if (left <= 1 && o->model) return;
     if (c->file) tool_fail("%s: it takes one file, %s; see graphtool %s --help", c->name, c->file, c->name);

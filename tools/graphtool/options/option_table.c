@@ -187,6 +187,9 @@ const option_row option_rows[] = {
              "a set of options that the suite runs each model with; once for each (as it is, one thread, "
              "bf16, batch 1)",
              .form = OPTION_LIST),
+    TEXT_ROW("op", 0, "[CALL]", op,
+             "without MODEL: time one op, \"matmul(f32[64,64], f32[64,64])\"; once for each; all: every op",
+             .form = OPTION_LIST),
     FLAG_ROW("dump", 0, dump, "print the whole plan node by node, as text that can be read back", ),
     FLAG_ROW("bytes", 0, bytes, "print what a step launches, reads and writes, by op", ),
     ROW("estimate", 0, "GPU", TEXT, estimate, WORDS(option_roofs), NULL,
@@ -195,7 +198,7 @@ const option_row option_rows[] = {
         "graph, as written; program, as it runs; plan, buckets and streams (graph)", ),
     FLAG_ROW("all", 'a', all, "with --view=graph: the backward pass and the updates too", ),
     ROW("depth", 0, "N", COUNT, depth, RANGE(0, 64), NULL,
-        "levels of scopes to open (info: 3; bench: 2; dot: as many as fit a page)", ),
+        "levels of scopes to open (info, bench: 3; dot: as many as fit a page)", ),
     ROW("max-nodes", 0, "N", COUNT, max_nodes, RANGE(4, 100000), NULL,
         "collapse scopes until at most N nodes are left, whatever the page size (80, on a page)", ),
     ROW("type", 'T', "TYPE", TEXT, format, WORDS(option_types), NULL,

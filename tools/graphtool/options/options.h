@@ -39,7 +39,7 @@ typedef struct options {
     uint64_t seed;
     double lr, timeout, grace, fail_above;
     text_list data, val_data, set, axis, ddp, rename, precision, optimizer, clip_norm, ema, schedule, metric,
-        picture, with;
+        picture, with, op;
     weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, keep_going, profile, training, check, no_capture, bytes;
     bool random_weights, partial, print_config, averages, fixed_batch, external_data, random_inputs;

@@ -19,7 +19,6 @@ static const struct rule {
     {"plan", "bytes estimate dump", NEEDS_NO_OTHER, "after"}, /* it implies a dump */
     {"plan", "bytes estimate", NEEDS_NO_OTHER, "dump"},
     {NULL, "estimate", NEEDS_CUDA},
-    {"bench", "depth", NEEDS_OTHER, "profile"},
     {"bench", "compare profile", NEEDS_NO_OTHER, "against"},
     {"train", "optimizer-state", NEEDS_OTHER, "output"},
     {"train", "guard on-bad-step", NEEDS_NO_OTHER, "keep-going"},
