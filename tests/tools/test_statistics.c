@@ -3,6 +3,7 @@
  * scipy.stats.bootstrap(method="percentile") with 200,000 draws, and in blocks by numpy.quantile of 400,000
  * medians of blocks. */
 #include "support/test.h"
+#include "tools/graphtool/bench/difference.h"
 #include "tools/graphtool/bench/statistics.h"
 
 #include <math.h>
@@ -68,5 +69,28 @@ TEST(intervals_are_scipy_s) {
     check_interval("twice", statistics_median_interval(N(a), a, 0), again.low, again.high, 0);
 }
 
-SUITE("tools: statistics",
-      {T(quantiles_are_numpy_s), T(the_warm_up_is_found_beside_a_slow_step), T(intervals_are_scipy_s)})
+static difference difference_of(int n, const double *is, const double *should_be) {
+    difference d = {0};
+    for (int i = 0; i < n; i++) difference_add(&d, is[i], should_be[i]);
+    return d;
+}
+
+TEST(differences_are_relative_to_what_should_be) {
+    const double is[] = {3, 4.5, -1}, should_be[] = {3, 4, -1}, zeros[] = {0, 0, 0};
+    difference d = difference_of(3, is, should_be);
+    CHECK(fabs(difference_rms(&d) - sqrt(0.25 / 26)) < 1e-15 && difference_most(&d) == 0.5 / 4);
+    d = difference_of(3, zeros, zeros);
+    CHECK(difference_rms(&d) == 0 && difference_most(&d) == 0);
+    d = difference_of(3, is, zeros);
+    CHECK(isinf(difference_rms(&d)) && isinf(difference_most(&d)));
+    const double odd[] = {NAN, INFINITY, 2}, even[] = {NAN, INFINITY, 2}, finite[] = {1, 1, 2};
+    d = difference_of(3, odd, even);
+    CHECK(difference_rms(&d) == 0);
+    d = difference_of(3, odd, finite);
+    CHECK(isinf(difference_rms(&d)));
+    d = difference_of(3, finite, odd);
+    CHECK(isinf(difference_rms(&d)));
+}
+
+SUITE("tools: statistics", {T(differences_are_relative_to_what_should_be), T(quantiles_are_numpy_s),
+                            T(the_warm_up_is_found_beside_a_slow_step), T(intervals_are_scipy_s)})

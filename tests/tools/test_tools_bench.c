@@ -309,6 +309,75 @@ TEST(all_ops_are_timed) {
     json_decref(out);
 }
 
+/* Rounding to f32 and to bf16 is seen as what it is: 6e-8 and 4e-3 of a number, of which many are added. */
+TEST(accuracy_is_that_of_the_type) {
+    static const struct {
+        const char *options;
+        double least, most; /* of the gradients' error */
+    } rows[] = {{"", 1e-9, 1e-5}, {"--isa reference", 1e-9, 1e-5}, {"--dtype bf16", 1e-4, 0.2}};
+    NEED(make_model("mlp"));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        NEED(
+            ends(run("graphtool bench mlp.bin --batch 4 --steps 1 --warmup 0 -t 1 --check-accuracy --json %s",
+                     rows[i].options),
+                 0));
+        json_t *out = json_out("out"), *graph = json_array_get(json_object_get(out, "accuracy"), 0);
+        const json_t *outputs = json_object_get(graph, "outputs"),
+                     *all = json_object_get(graph, "all_gradients");
+        CHECK(json_array_size(json_object_get(out, "accuracy")) == 1 && json_array_size(outputs) == 1);
+        CHECK(json_array_size(json_object_get(graph, "gradients")) == 6);
+        CHECK_SAYS(number(all, "rms") > rows[i].least && number(all, "rms") < rows[i].most, "%s: %g",
+                   rows[i].options, number(all, "rms"));
+        CHECK(number(json_array_get(outputs, 0), "rms") < rows[i].most);
+        json_decref(out);
+    }
+    refuses(run("graphtool bench mlp.bin --check-accuracy --data label=labels.npy"),
+            "--check-accuracy has no effect with --data");
+}
+
+/* Dropout and noise are the same numbers in both, a gradient of a gradient is one, and flows may evaluate. */
+TEST(accuracy_knows_random_numbers_and_gradients_of_gradients) {
+    static const char *const models[] = {"vae", "wgan_gp", "lstm_char"};
+    for (size_t i = 0; i < sizeof models / sizeof *models - (test_is_quick() ? 1 : 0); i++) {
+        NEED(ends(run("weft-zoo %s -b 2 -o small.bin", models[i]), 0));
+        NEED(ends(run("graphtool bench small.bin --steps 1 --warmup 0 -t 2 --check-accuracy --json"), 0));
+        json_t *out = json_out("out");
+        const json_t *graph;
+        size_t k;
+        json_array_foreach(json_object_get(out, "accuracy"), k, graph) {
+            double rms = number(json_object_get(graph, "all_gradients"), "rms");
+            CHECK_SAYS(rms > 0 && rms < 1e-4, "%s: %g", models[i], rms);
+        }
+        CHECK(k > 0);
+        json_decref(out);
+    }
+    NEED(make_fed());
+    NEED(
+        ends(run("graphtool bench fed.bin --flow val --steps 1 --warmup 0 -t 1 --check-accuracy --json"), 0));
+    json_t *out = json_out("out"), *graph = json_array_get(json_object_get(out, "accuracy"), 0);
+    CHECK(json_is_null(json_object_get(graph, "all_gradients")));
+    CHECK(number(json_array_get(json_object_get(graph, "outputs"), 0), "rms") < 1e-5);
+    json_decref(out);
+}
+
+TEST(an_op_s_accuracy_is_that_of_its_type) {
+    static const struct {
+        const char *call;
+        double least, most;
+    } rows[] = {{"matmul(f32[64,256], f32[256,64])", 1e-9, 1e-5},
+                {"matmul(bf16[64,256], bf16[256,64])", 1e-4, 1e-2},
+                {"relu(f32[100])", 0, 0},
+                {"layer_norm(f32[8,64], f32[64], f32[64]) eps=1e-5", 1e-10, 1e-5}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        NEED(ends(run("graphtool bench --op '%s' --steps 1 -t 1 --check-accuracy --json", rows[i].call), 0));
+        json_t *out = json_out("out"), *row = json_array_get(json_object_get(out, "ops"), 0);
+        CHECK_SAYS(json_is_number(json_object_get(row, "rms")) && number(row, "rms") >= rows[i].least &&
+                       number(row, "rms") <= rows[i].most && number(row, "most") <= 10 * rows[i].most,
+                   "%s: %g", rows[i].call, number(row, "rms"));
+        json_decref(out);
+    }
+}
+
 /* Lines of a suite; the caller frees them. */
 static json_t *lines_of(const char *name) {
     json_t *lines = json_array();
@@ -402,5 +471,7 @@ SUITE("tools: bench",
       {T(bench_prints_the_keys_of_the_design), T(a_profile_by_op_adds_up), T(statistics_are_of_the_samples),
        T(until_is_a_percentage), T(verdicts_follow_from_the_times), T(files_that_are_no_results_are_refused),
        T(two_workloads_run_in_turns), T(an_op_s_work_is_that_of_its_call), T(calls_that_cannot_run_are_told),
-       T(all_ops_are_timed), T(a_suite_has_a_line_for_each_run), T(a_suite_that_cannot_run_is_refused),
+       T(all_ops_are_timed), T(accuracy_is_that_of_the_type),
+       T(accuracy_knows_random_numbers_and_gradients_of_gradients), T(an_op_s_accuracy_is_that_of_its_type),
+       T(a_suite_has_a_line_for_each_run), T(a_suite_that_cannot_run_is_refused),
        T(ranks_report_one_time_for_each_step), T(flows_that_evaluate_run_on_synthetic_batches)})

@@ -197,6 +197,8 @@ static const struct effect {
     {"bench", "--with=--batch=none", "--suite small -o p.jsonl --with --flow=x 2>/dev/null; true"},
     {"bench", "--profile", "mlp.bin --steps 1 --batch 8 2>&1 >/dev/null"},
     {"bench", "--op='relu(f32[8])'", "--steps 1 2>/dev/null"},
+    {"bench", "--check-accuracy",
+     "mlp.bin --steps 1 --warmup 0 --batch 2 --threads 1 | grep -c 'beside f64'; true"},
     {"bench", "--depth=1", "mlp.bin --steps 1 --batch 8 --profile 2>&1 >/dev/null | grep -c '^  '"},
     {"bench", "--data=label=labels.npy", "mlp.bin --steps 1 --batch 8 --data image=images.idx"},
     {"trace", "--flow=train*2 --accumulate=2 --dtype=bf16 --precision=:bf16 --output=p",

@@ -8,8 +8,8 @@
 enum { SPELL = 2, MOST_TIMES = 100, WORDS = 64 };
 
 /* Options of the run, not of a workload, and what one process can have once. */
-static const char not_of_workload[] =
-    "steps until warmup profile json config against compare fail-above isa launcher comm timeout rings";
+static const char not_of_workload[] = "steps until warmup profile json config against compare fail-above "
+                                      "check-accuracy isa launcher comm timeout rings";
 
 const options *alternate_options(const options *o) {
     char *words[WORDS + 1] = {tool_text("%s", o->command->name)}, *rest = tool_text("%s", o->against), *word;

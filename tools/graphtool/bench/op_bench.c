@@ -5,6 +5,7 @@
 #include "tools/graphtool/bench/machine.h"
 #include "tools/graphtool/bench/op_case.h"
 #include "tools/graphtool/bench/statistics.h"
+#include "tools/graphtool/bench/wide.h"
 #include "tools/graphtool/output/table.h"
 #include "tools/graphtool/timeline/work_rows.h"
 
@@ -110,6 +111,40 @@ static void add_work(json_t *row, const op_run *r, const peaks *p) {
                                      least > 0 && seconds > 0 ? json_real(least / seconds) : json_null()));
 }
 
+static void feed_wide(wide *w, const weft_graph *g, const op_run *r) {
+    for (const weft_node *n = g->first; n; n = n->next)
+        for (int i = 0; n->op == &weft_op_input && i < r->n_feeds; i++)
+            if (strcmp(r->feeds[i].name, input_name(n)) == 0) wide_set_input(w, &n->out[0], r->feeds[i].data);
+}
+
+/* Adds how far the results are from f64, the worst of them; null where the op has no kernel for f64. */
+static void add_accuracy(json_t *row, const op_case *c, const op_run *r, const options *o) {
+    difference worst = {0};
+    weft_port port;
+    weft_fetch got[OP_MAX_OUT];
+    weft_dtype types[OP_MAX_OUT];
+    int n = 0, k = 0;
+    const weft_graph *g = tool_keep_model(tool_got(op_case_model(c)))->graphs;
+    wide *w = wide_new(g, r->plan->kernels.threads, (uint64_t)o->seed);
+    for (; n < OP_MAX_OUT && weft_plan_output(r->plan, "op", n, &port); n++) {
+        got[n] = (weft_fetch){port.name, tool_new(port.bytes + 1, 1), port.bytes};
+        types[n] = port.dtype;
+    }
+    for (const graph_output *out = g->outputs; out; out = out->next) wide_keep(w, out->value);
+    feed_wide(w, g, r);
+    tool_must(weft_run(r->session, "op", r->feeds, r->n_feeds, got, n, &tool_why));
+    bool good = wide_run(w, &tool_why) == WEFT_OK;
+    for (const graph_output *out = good ? g->outputs : NULL; out; out = out->next, k++) {
+        difference d = wide_difference(w, out->value, types[k], got[k].data);
+        if (difference_rms(&d) >= difference_rms(&worst)) worst = d;
+    }
+    wide_free(w);
+    if (good)
+        json_object_update_new(row, difference_json(&worst));
+    else
+        json_object_update_new(row, json_pack("{s:n, s:n}", "rms", "most"));
+}
+
 /* A row; with `error` where the call cannot run. */
 static json_t *measure(const op_case *c, const options *o, const peaks *p) {
     op_run r = {NULL};
@@ -121,6 +156,7 @@ static json_t *measure(const op_case *c, const options *o, const peaks *p) {
     } else if (n) {
         json_object_update_new(row, times_json(o, n, ms));
         add_work(row, &r, p);
+        if (o->check_accuracy) add_accuracy(row, c, &r, o);
     } else {
         json_object_set_new(row, "error", json_string(tool_why.text));
     }
@@ -173,13 +209,11 @@ static peaks measure_peaks(const options *o) {
 }
 
 static void print_rows(const json_t *rows) {
-    static const table_column columns[] = {{"kernel", "kernel"},
-                                           {"ms", "median_ms", 1, 3},
-                                           {"GFLOP/s", "gflops", 1, 1},
-                                           {"GB/s", "gb_per_s", 1, 1},
-                                           {"least ms", "least_ms", 1, 3},
-                                           {"of peak", "of_peak", 100, 1, "%"},
-                                           {"call", "call"}};
+    static const table_column columns[] = {
+        {"kernel", "kernel"},           {"ms", "median_ms", 1, 3},
+        {"GFLOP/s", "gflops", 1, 1},    {"GB/s", "gb_per_s", 1, 1},
+        {"least ms", "least_ms", 1, 3}, {"of peak", "of_peak", 100, 1, "%"},
+        {"rms", "rms", 1, -2},          {"call", "call"}};
     size_t i;
     const json_t *row;
     text t = {0};

@@ -1,5 +1,6 @@
 /* bench.c - graphtool bench: times steps of a flow as bench/torch_cpu.py does. Batches are in memory, and a
  * step runs every graph of the flow. */
+#include "tools/graphtool/bench/accuracy.h"
 #include "tools/graphtool/bench/alternate.h"
 #include "tools/graphtool/bench/op_bench.h"
 #include "tools/graphtool/bench/result.h"
@@ -41,6 +42,7 @@ static int print(const options *o, json_t *all, const comparison *c) {
         out_json(NULL, all);
     } else {
         if (!is_result(o)) result_print(all);
+        accuracy_print(json_object_get(all, "accuracy"));
         if (c) compare_print(all, c);
         json_decref(all);
     }
@@ -50,7 +52,8 @@ static int print(const options *o, json_t *all, const comparison *c) {
 /* Two files: nothing runs. */
 static int compare_files(const options *o) {
     json_t *mine = json_incref(result_read(o->model));
-    options_only(o, "compare fail-above suite with op json output", "on a result of an earlier run");
+    options_only(o, "compare fail-above suite with op check-accuracy json output",
+                 "on a result of an earlier run");
     if (!o->compare) tool_fail("bench: %s is a result of an earlier run: --compare=FILE is needed", o->model);
     comparison c = compare_results(mine, result_read(o->compare), o->compare);
     return print(o, mine, &c);
@@ -66,11 +69,13 @@ static int run_in_turns(const options *o) {
 }
 
 static int run_alone(const options *o) {
+    if (o->check_accuracy && o->comm) tool_fail("bench: --check-accuracy is for one rank");
     comparison c = {0};
     json_t *other = o->compare ? result_read(o->compare) : NULL; /* first: it can be wrong */
     timing *t = timing_open(tool_load(o), o);
     timing_run(t);
     json_t *all = result_of(t);
+    if (o->check_accuracy) json_object_set_new(all, "accuracy", accuracy_json(t->model, o, &t->work));
     if (other) c = compare_results(all, other, o->compare);
     return print(o, all, other ? &c : NULL);
 }
@@ -85,7 +90,8 @@ static int run_suite(const options *o) {
 static int run_ops(const options *o) {
     if (o->model) tool_fail("bench: --op runs without a model: leave out %s", SHOW_PATH(o->model));
     if (o->comm) tool_fail("bench: --op is for one rank: leave out the launcher");
-    options_only(o, "op threads isa device dtype deterministic tf32 seed steps warmup json", "with --op");
+    options_only(o, "op check-accuracy threads isa device dtype deterministic tf32 seed steps warmup json",
+                 "with --op");
     return op_bench_run(o);
 }
 
@@ -110,7 +116,8 @@ const command command_bench = {
     .name = "bench",
     .summary = "Times steps of a flow, on eight synthetic batches in memory unless --data is given",
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
-    "seed guard steps until warmup profile depth against compare fail-above suite with op json output",
+    "seed guard steps until warmup profile depth against compare fail-above suite with op check-accuracy "
+    "json output",
     .example = "graphtool bench gpt.bin --threads 2 --json",
     .run = bench_run,
     .ranks = COMMAND_JOINS,

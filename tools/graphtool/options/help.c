@@ -23,7 +23,7 @@ static const struct {
     {"Picture", "view all depth max-nodes type"},
     {"Output", "fixed-batch external-data random-inputs output work-dir log log-every csv tensorboard curves "
                "samples fetch grid scale picture "
-               "profile against compare fail-above suite with op after dump bytes "
+               "profile against compare fail-above suite with op check-accuracy after dump bytes "
                "estimate markdown json"},
     {"Settings", "config print-config help"},
 };

@@ -190,6 +190,8 @@ const option_row option_rows[] = {
     TEXT_ROW("op", 0, "[CALL]", op,
              "without MODEL: time one op, \"matmul(f32[64,64], f32[64,64])\"; once for each; all: every op",
              .form = OPTION_LIST),
+    FLAG_ROW("check-accuracy", 0, check_accuracy,
+             "compare results and gradients of the first step with the same graph in f64 (slow)", ),
     FLAG_ROW("dump", 0, dump, "print the whole plan node by node, as text that can be read back", ),
     FLAG_ROW("bytes", 0, bytes, "print what a step launches, reads and writes, by op", ),
     ROW("estimate", 0, "GPU", TEXT, estimate, WORDS(option_roofs), NULL,

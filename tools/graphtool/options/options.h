@@ -42,7 +42,7 @@ typedef struct options {
         picture, with, op;
     weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, keep_going, profile, training, check, no_capture, bytes;
-    bool random_weights, partial, print_config, averages, fixed_batch, external_data, random_inputs;
+    bool random_weights, partial, print_config, averages, fixed_batch, external_data, random_inputs, check_accuracy;
     unsigned char from[OPTIONS_MOST]; /* by row of the table: option_origin, where its value is from */
 } options;
 

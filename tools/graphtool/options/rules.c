@@ -19,6 +19,7 @@ static const struct rule {
     {"plan", "bytes estimate dump", NEEDS_NO_OTHER, "after"}, /* it implies a dump */
     {"plan", "bytes estimate", NEEDS_NO_OTHER, "dump"},
     {NULL, "estimate", NEEDS_CUDA},
+    {"bench", "check-accuracy", NEEDS_NO_OTHER, "data"}, /* it makes its batch */
     {"bench", "compare profile", NEEDS_NO_OTHER, "against"},
     {"train", "optimizer-state", NEEDS_OTHER, "output"},
     {"train", "guard on-bad-step", NEEDS_NO_OTHER, "keep-going"},
