@@ -3,7 +3,7 @@
 cmake_minimum_required(VERSION 3.21)
 get_filename_component(above ${SOURCE} DIRECTORY)
 set(ENV{GIT_CEILING_DIRECTORIES} ${above})
-execute_process(COMMAND git -C ${SOURCE} describe --always --dirty --abbrev=12 --exclude=* OUTPUT_VARIABLE commit
+execute_process(COMMAND git --no-optional-locks -C ${SOURCE} describe --always --dirty --abbrev=12 --exclude=* OUTPUT_VARIABLE commit
                 OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
 if(failed)
     set(commit "")

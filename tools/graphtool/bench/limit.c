@@ -18,7 +18,7 @@ peaks peaks_of(const workload *w) {
     like.threads = w->plan->kernels.threads;
     load_moment from = load_now();
     p.is_measured = p.is_known = cpu_roof(&like, &p.roof);
-    p.load = load_since(&from);
+    p.load = load_since(&from, load_own(&from));
     return p;
 }
 

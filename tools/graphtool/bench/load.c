@@ -35,11 +35,15 @@ load_moment load_now(void) {
     return m;
 }
 
+double load_own(const load_moment *from) {
+    return load_now().own - from->own;
+}
+
 /* Ticks are counted apart from this process's time, so a short time can come out below 0. */
-cpu_load load_since(const load_moment *from) {
+cpu_load load_since(const load_moment *from, double own) {
     load_moment now = load_now();
     double wall = now.wall - from->wall;
     if (!from->is_known || !now.is_known || wall <= 0) return (cpu_load){false};
-    double busy = now.busy - from->busy, own = now.own - from->own;
+    double busy = now.busy - from->busy;
     return (cpu_load){true, fmax(0, (busy - own) / wall), fmax(0, (now.steal - from->steal) / wall)};
 }

@@ -11,12 +11,14 @@ typedef struct cpu_load {
     double steal;  /* that the hypervisor gave to other machines */
 } cpu_load;
 
-/* A moment; load_since: from that moment until now. */
+/* A moment; load_own: seconds of work of this process from that moment until now; load_since: the load in
+ * that time, beside `own` seconds of this process and those that work with it. */
 typedef struct load_moment {
     bool is_known;
     double wall, busy, steal, own; /* seconds */
 } load_moment;
 load_moment load_now(void);
-cpu_load load_since(const load_moment *from);
+double load_own(const load_moment *from);
+cpu_load load_since(const load_moment *from, double own);
 
 #endif

@@ -133,10 +133,19 @@ static void take_slowest(timing *t) {
         for (int r = 0; r < world; r++) t->ms[i] = fmax(t->ms[i], all[i * world + r]);
 }
 
+/* Other ranks of this machine are not others; of several machines it is not known. */
+static cpu_load load_beside_ranks(const timing *t, const load_moment *from) {
+    const weft_comm *comm = t->o->comm;
+    double own = load_own(from);
+    if (comm && comm->local_world != comm->world) return (cpu_load){false};
+    world_sum(t->o, 1, &own);
+    return load_since(from, own);
+}
+
 void timing_end(timing *t, const load_moment *from) {
     const char *name;
     json_t *value;
-    t->load = load_since(from);
+    t->load = load_beside_ranks(t, from);
     take_slowest(t);
     if (t->finds) t->warmup = statistics_warmup(t->n, t->ms);
     json_object_foreach(t->last, name, value) json_array_append(json_object_get(t->losses, name), value);

@@ -5,6 +5,7 @@
 #include "tools/graphtool/bench/op_bench.h"
 #include "tools/graphtool/bench/result.h"
 #include "tools/graphtool/bench/suite.h"
+#include "tools/graphtool/ranks/world.h"
 #include "tools/graphtool/timeline/profile_table.h"
 
 /* By op and scope, then node by node, to stderr, so that --json stays clean; and into the report. */
@@ -24,7 +25,8 @@ static void profile(json_t *all, const timing *t, const peaks *p) {
 /* The result of what ran; its peak of memory is read before the peaks are measured, which needs some. */
 static json_t *result_of(const timing *t) {
     json_t *all = result_json(t);
-    if (!t->o->json && !t->o->profile && !t->o->compare) return all;
+    bool is_shown = t->o->json || t->o->profile || t->o->compare;
+    if (!is_shown || world_rank(t->o)) return all;
     peaks p = peaks_of(&t->work);
     result_add_machine(all, t, &p);
     if (t->o->profile) profile(all, t, &p);
