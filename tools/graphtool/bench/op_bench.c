@@ -208,24 +208,31 @@ static peaks measure_peaks(const options *o) {
     return p;
 }
 
-static void print_rows(const json_t *rows) {
+static json_t *rows_with(const json_t *rows, bool error) {
+    size_t i;
+    json_t *row, *found = json_array();
+    json_array_foreach(rows, i, row) if ((json_object_get(row, "error") != NULL) == error)
+        json_array_append(found, row);
+    return found;
+}
+
+static void print_rows(const json_t *rows, bool has_accuracy) {
     static const table_column columns[] = {
-        {"kernel", "kernel"},           {"ms", "median_ms", 1, 3},
-        {"GFLOP/s", "gflops", 1, 1},    {"GB/s", "gb_per_s", 1, 1},
-        {"least ms", "least_ms", 1, 3}, {"of peak", "of_peak", 100, 1, "%"},
-        {"rms", "rms", 1, -2},          {"call", "call"}};
+        {"kernel", "kernel"},       {"ms", "median_ms", 1, 3},      {"GFLOP/s", "gflops", 1, 1},
+        {"GB/s", "gb_per_s", 1, 1}, {"least ms", "least_ms", 1, 3}, {"of peak", "of_peak", 100, 1, "%"},
+        {"call", "call"},           {"rms", "rms", 1, -2}};
+    enum { COLUMNS = sizeof columns / sizeof *columns };
     size_t i;
     const json_t *row;
     text t = {0};
-    json_t *good = json_array();
-    json_array_foreach(rows, i, row) if (!json_object_get(row, "error"))
-        json_array_append(good, (json_t *)row);
-    if (json_array_size(good)) table_json(&t, good, sizeof columns / sizeof *columns, columns);
-    json_array_foreach(rows, i, row) if (json_object_get(row, "error"))
+    json_t *good = rows_with(rows, false), *failed = rows_with(rows, true);
+    if (json_array_size(good)) table_json(&t, good, COLUMNS - !has_accuracy, columns);
+    json_array_foreach(failed, i, row)
         text_add(&t, "%s: %s\n", json_string_value(json_object_get(row, "call")),
                  json_string_value(json_object_get(row, "error")));
     out_text(NULL, &t);
     json_decref(good);
+    json_decref(failed);
 }
 
 int op_bench_run(const options *o) {
@@ -242,7 +249,7 @@ int op_bench_run(const options *o) {
     if (is_all) rows = sorted(rows);
     json_array_foreach(rows, i, row) failed += json_object_get(row, "error") != NULL;
     if (!o->json) peaks_print(&p);
-    if (!o->json) print_rows(rows);
+    if (!o->json) print_rows(rows, o->check_accuracy);
     if (o->json)
         out_json(NULL, json_pack("{s:O, s:o, s:o}", "ops", rows, "roof", peaks_json(&p), "machine",
                                  machine_json(&p)));
