@@ -9,10 +9,6 @@
 
 /* ---- results of earlier runs ---- */
 
-static void free_result(void *result) {
-    json_decref(result);
-}
-
 /* How many of samples_ms count, and from which on; 0: it is no such result. */
 static int count_times(const json_t *result, int *from) {
     const json_t *warmup = json_object_get(result, "warmup");
@@ -42,7 +38,7 @@ json_t *result_read(const char *path) {
     json_t *result = json_loadf(f, JSON_REJECT_DUPLICATES, &error);
     fclose(f);
     if (!result) tool_fail("%s:%d: %s", SHOW_PATH(path), error.line, error.text);
-    tool_keep(result, free_result);
+    json_keep(result);
     if (!times_of(result, &times))
         tool_fail("%s: it must be what bench --json prints: \"samples_ms\" with times above 0, more than "
                   "\"warmup\" of them",

@@ -97,7 +97,7 @@ static const char *text_at(const json_t *line, const char *key) {
 /* Runs that an earlier command has finished need not run again; those that failed do. */
 static void read_lines(suite *s) {
     json_error_t error;
-    s->done = json_object();
+    s->done = json_keep(json_object());
     FILE *f = fopen(s->o->output, "re");
     if (!f) return;
     for (json_t *line; (line = json_loadf(f, JSON_DISABLE_EOF_CHECK, &error)); json_decref(line))

@@ -26,8 +26,8 @@ static double read_until(const options *o) {
 timing *timing_open(weft_model *m, const options *o) {
     timing *t = tool_new(1, sizeof *t);
     *t = (timing){.o = o, .model = m, .begun = clock_seconds(), .until = read_until(o)};
-    t->losses = json_object();
-    t->last = json_object();
+    t->losses = json_keep(json_object());
+    t->last = json_keep(json_object());
     t->work = workload_open(m, o);
     bool is_gpu = t->work.plan->options.device == WEFT_DEVICE_CUDA;
     t->is_together = is_gpu && !o->profile && !o->until && !o->against;

@@ -65,7 +65,7 @@ static int run_in_turns(const options *o) {
     const options *others = alternate_options(o);
     timing *mine = timing_open(tool_load(o), o), *other = timing_open(tool_load(others), others);
     comparison c = alternate(mine, other);
-    c.other = result_json(other);
+    c.other = json_keep(result_json(other));
     json_t *all = result_of(mine);
     return print(o, all, &c);
 }
