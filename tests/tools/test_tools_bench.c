@@ -367,6 +367,7 @@ TEST(an_op_s_accuracy_is_that_of_its_type) {
     } rows[] = {{"matmul(f32[64,256], f32[256,64])", 1e-9, 1e-5},
                 {"matmul(bf16[64,256], bf16[256,64])", 1e-4, 1e-2},
                 {"relu(f32[100])", 0, 0},
+                {"dropout(f32[64,64]) p=0.5 key=0x7", 0, 1e-6},
                 {"layer_norm(f32[8,64], f32[64], f32[64]) eps=1e-5", 1e-10, 1e-5}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         NEED(ends(run("graphtool bench --op '%s' --steps 1 -t 1 --check-accuracy --json", rows[i].call), 0));

@@ -150,13 +150,14 @@ static json_t *measure(const op_case *c, const options *o, const peaks *p) {
     op_run r = {NULL};
     json_t *row = json_pack("{s:s, s:s}", "op", c->op->name, "call", op_case_text(c));
     double *ms = tool_new((size_t)(o->warmup + o->steps), sizeof *ms);
-    int n = open_run(c, o, &r) ? time_runs(&r, o, ms) : 0;
+    bool is_open = open_run(c, o, &r);
+    if (is_open && o->check_accuracy) add_accuracy(row, c, &r, o); /* its random numbers are the first ones */
+    int n = is_open ? time_runs(&r, o, ms) : 0;
     if (n && !r.kernel) {
         json_object_set_new(row, "error", json_string(NOTHING));
     } else if (n) {
         json_object_update_new(row, times_json(o, n, ms));
         add_work(row, &r, p);
-        if (o->check_accuracy) add_accuracy(row, c, &r, o);
     } else {
         json_object_set_new(row, "error", json_string(tool_why.text));
     }
