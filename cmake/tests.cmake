@@ -18,7 +18,7 @@ set(RELEASE_SUITES
     # trainings of which each call fails once
     test_trainer_faults test_checkpoints test_resume
     # many starts of graphtool
-    test_tools test_tools_config test_tools_effects test_tools_files test_tools_options test_tools_plan
+    test_tools test_tools_bench test_tools_config test_tools_effects test_tools_files test_tools_options test_tools_plan
     test_tools_set test_tools_train)
 # Nearly 200 programs link the whole library: GNU ld takes 0.8 s for each, mold 0.1 s.
 include(CheckLinkerFlag)
@@ -69,8 +69,8 @@ target_sources(test_hostile_tools PRIVATE ${HOSTILE_SOURCES})
 add_executable(fuzz tests/fuzz/fuzz.c ${HOSTILE_SOURCES}) # tools/nightly.sh fuzz compiles it for afl++
 target_link_libraries(fuzz PRIVATE test_support)
 add_test(NAME test_fuzz COMMAND fuzz --replay ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus)
-foreach(name test_options test_hostile_tools test_rings test_pictures test_drawn test_guard test_tools_effects test_tools_diff
-        test_view fuzz)
+foreach(name test_options test_statistics test_hostile_tools test_rings test_pictures test_drawn test_guard test_tools_effects
+        test_tools_diff test_view fuzz)
     target_link_libraries(${name} PRIVATE commands)
 endforeach()
 add_executable(spoiled_graphtool tests/tools/spoiled_compile.c tools/graphtool/graphtool.c) # a graphtool with a wrong compiler

@@ -46,7 +46,7 @@ ROOMS = {
     "runtime": ["plan", "store passes verify", "session passes/distribute", "session/cuda passes/optimizer checkpoint", "."],
     "interchange": ["onnx/format", "onnx/import onnx/export", "onnx/operators onnx/exporters", "onnx/operators/images", "onnx"],
     "tools": ["graphtool/output", "graphtool/options", "graphtool/ranks", "graphtool/model", "graphtool/training graphtool/checkpoints",
-              "graphtool/timeline", "graphtool/diagram graphtool/diff", "graphtool/view", "graphtool/cmd", "graphtool"],
+              "graphtool/timeline", "graphtool/bench graphtool/diagram graphtool/diff", "graphtool/view", "graphtool/cmd", "graphtool"],
 }
 # A part of a layer may include all of these parts.
 UPON = {"ops/cpu": ["ops"], "ops/cuda": ["ops"], "ops/catalog": ["ops", "ops/cpu", "ops/cuda"]}
@@ -61,6 +61,7 @@ LISTS = {"ops/list.h"}
 
 # Quoted includes that no folder holds, with the only files that may have them.
 GENERATED = {
+    "commit.h": {"tools/graphtool/bench/machine.c"},  # by cmake/commit.cmake
     "event.pb-c.h": {"runtime/hooks/event_file.c"},  # from runtime/hooks/event.proto
     "model.pb-c.h": {"graph/file/model_file.h", "graph/file/model_read.c", "graph/file/model_write.c"},  # from graph/file/model.proto
     "view_page.h": {"tools/graphtool/view/page.c"},  # from tools/graphtool/view/page, by cmake/view_page.cmake

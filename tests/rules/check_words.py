@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = Path(__file__).with_name("words.txt")
-MOST_WORDS, MOST_CHANGES = 69500, 40
+MOST_WORDS, MOST_CHANGES = 70200, 40
 FOLDERS = ("bench", "cmake", "dist", "docs", "examples", "graph", "include", "interchange", "ops", "runtime", "tests", "tools")
 IGNORED = {"tests/rules/check_words.py", "tests/rules/words.txt", "tests/onnx/refused.txt"}  # the last: what the importer says of another's cases
 

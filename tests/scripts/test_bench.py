@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_bench.py - what bench/gpu_compare.py and compare_table.py decide and tell, without a GPU and without PyTorch: the order of runs, their
+"""test_bench.py - what bench/gpu_compare.py, compare_table.py and suite.py decide and tell, without a GPU and without PyTorch: the order of runs, their
 limits, the table of runs that were cut, when losses agree. Programs are played by shell scripts."""
 import contextlib
 import io
@@ -25,6 +25,7 @@ import gpu_compare  # noqa: E402
 import gpu_losses  # noqa: E402
 import gpu_runs  # noqa: E402
 import compare_table  # noqa: E402
+import suite  # noqa: E402
 
 try:
     import numpy as np
@@ -78,6 +79,55 @@ class FirstRun(unittest.TestCase):
         self.assertIn("(cuda.md#what-a-step-costs)", text)
         self.assertIn("\n## What a step costs\n", (docs / "cuda.md").read_text())
         self.assertEqual(re.findall(r"[\d.,]+ (?:ms|us|tokens/s|images/s)\b|[\d.]+%", text), [])
+
+
+class Suite(unittest.TestCase):
+    """Tables of made lines."""
+
+    def line(self, file, ms, mib, engine="weft", options="", **more):
+        return dict({"engine": engine, "file": file, "phase": "train", "options": options, "median_ms": ms, "peak_rss_mib": mib,
+                     "interval_ms": [ms - 1, ms + 1], "ready_ms": 7.0, "of_limit": 0.5, "gflops": 3.0, "batch": 8, "threads": 2}, **more)
+
+    def table(self, lines):
+        with tempfile.TemporaryDirectory() as folder:
+            path, page = Path(folder, "lines.jsonl"), Path(folder, "page.html")
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+            status, out = printed(suite.table_main, suite.parse_args(["table", str(path), "--html", str(page)]))
+            self.assertEqual(status, 0)
+            return out, page.read_text()
+
+    def test_a_row_has_the_faster_mode_and_the_last_one_geometric_means(self):
+        out, page = self.table([
+            self.line("mlp", 10, 100), self.line("gpt", 40, 100, other_cpus=0.5), self.line("vae", 5, 100),
+            self.line("mlp", 20, 400, "eager"), self.line("mlp", 40, 200, "compile"), self.line("gpt", 20, 400, "compile"),
+            self.line("gpt", 1, 1, "eager", "--threads 1")])
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines() if line.startswith("|")]
+        self.assertTrue(all(len(row) == len(suite.COLUMNS) for row in rows))
+        self.assertEqual(rows[2], ["mlp", "train", "", "8", "2", "10.00", "9.00 to 11.00", "7", "50%", "3", "100", "20.00", "eager",
+                                   "0.50", "400", "0.25"])
+        self.assertEqual((rows[3][5], rows[3][11:14]), ("40.00*", ["20.00", "compile", "2.00"]))
+        self.assertEqual(rows[4][11:], [""] * 5)
+        self.assertEqual((rows[5][0], rows[5][13], rows[5][15]), ("geometric mean of 2", "1.00", "0.25"))
+        self.assertIn("<td>geometric mean of 2</td>", page)
+
+    def test_a_newer_line_replaces_an_older_one_and_failures_are_named(self):
+        failed = {"engine": "weft", "file": "mlp", "phase": "train", "options": "", "error": "a < b"}
+        out, page = self.table([failed, self.line("mlp", 10, 100)])
+        self.assertIn("10.00", out)
+        self.assertNotIn("failed", out)
+        out, page = self.table([self.line("mlp", 10, 100), failed])
+        self.assertIn("| mlp | train |  |  |  | failed |", out)
+        self.assertIn("- Failed: mlp train  (weft): a < b", out)
+        self.assertIn("a &lt; b", page)
+
+    def test_what_is_no_line_is_named(self):
+        for text in ("nothing", "[]", '{"engine": "weft"}'):
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder, "lines.jsonl")
+                path.write_text(text)
+                with self.assertRaises(SystemExit) as end:
+                    suite.read_lines([path])
+                self.assertIn("lines.jsonl:1: it must be a line of JSON", str(end.exception))
 
 
 class Order(unittest.TestCase):

@@ -34,9 +34,10 @@ static const char *value_for(const char *name, const char *argument) {
                                            {"--guard", "spike=10"},
                                            {"--on-bad-step", "skip=2"},
                                            {"--checkpoint-every", "2"},
+                                           {"--until", "2%"},
                                            {"--strategy", "zero:stage=2"},
                                            {"--optimizer", "adam:beta1=0.5"}};
-    static const char *const numbers[] = {"N", "K", "T", "R", "STAGE", "SECONDS", "RATE", "MIB"};
+    static const char *const numbers[] = {"N", "K", "T", "R", "STAGE", "SECONDS", "RATE", "RATIO", "MIB"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i][0], name) == 0) return words[i][1];
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

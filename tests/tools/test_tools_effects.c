@@ -15,12 +15,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ONNX       TEST_DATA "/onnx/small.onnx "
-#define TRAINS     "mlp.bin " DATA " --threads 1 "
-#define STEPS      TRAINS "--batch 10 --steps 3 "
-#define KEPT       "-o o >/dev/null; md5sum <o"
-#define DIVERGES   TRAINS "--batch 10 --steps 5 --lr 1e30 -o o 2>&1 >/dev/null"
-#define TIMELESS   " | sed -E '/_ms|_mib|gflops/d'" /* the same for two equal runs */
+#define ONNX     TEST_DATA "/onnx/small.onnx "
+#define TRAINS   "mlp.bin " DATA " --threads 1 "
+#define STEPS    TRAINS "--batch 10 --steps 3 "
+#define KEPT     "-o o >/dev/null; md5sum <o"
+#define DIVERGES TRAINS "--batch 10 --steps 5 --lr 1e30 -o o 2>&1 >/dev/null"
+/* the same for two equal runs */
+#define TIMELESS                                                                                             \
+    " | sed -E '/(samples|interval|quartiles)_ms/,/\\]/d; /_ms|_mib|gflops|gb_per_s|_cpus|of_limit/d'"
 #define FED        "fed.bin " DATA " --threads 1 "
 #define TRACE      "mlp.bin --batch 4 --warmup 0 --threads 1 "
 #define EVENTS     "-o o >/dev/null; grep -o '\"name\":\"[^\"]*\"' o | sort"
@@ -65,7 +67,7 @@ static const struct effect {
     {"view",
      "--graph=val --batch=3 --threads=3 --isa=reference --device=cuda --dtype=bf16 --precision=net:bf16 "
      "--accumulate=2 --world=2 --flow=val --bucket-cap-mb=0.1 --ddp=net:bucket_cap_mb=0.1 --clip-norm=1 "
-     "--ema=0.9 --optimizer=:beta1=0.5 --guard=nan --against=batch=9",
+     "--ema=0.9 --optimizer=:beta1=0.5 --guard=nan --against=--batch=9",
      "mlp.bin -o - | md5sum"},
     {"view", "--profile", "mlp.bin --batch 8 -o - | grep -o '\"kind\":\"[a-z]*\"'"},
     {"view", "--zero=1 --serial --strategy=zero --reduce=fast", "mlp.bin -o - --world 2 | md5sum"},
@@ -75,10 +77,10 @@ static const struct effect {
     {"diff",
      "--graph=val --precision=net:bf16 --flow=val --ddp=net:bucket_cap_mb=0.1 --output=o --clip-norm=1 "
      "--ema=0.9 --guard=nan --optimizer=:beta1=0.5 --json --all --view=program",
-     "mlp.bin --against unoptimized; true"},
-    {"diff", "--rank=1", "mlp.bin --world 2 --zero 1 --against serial; true"},
-    {"diff", "--against=batch=9", "mlp.bin; true"},
-    {"diff", "--calibration=table!", "mlp.bin --device cuda --against no_memory_check"},
+     "mlp.bin --against --accumulate=2; true"},
+    {"diff", "--rank=1", "mlp.bin --world 2 --zero 1 --against --serial; true"},
+    {"diff", "--against=--batch=9", "mlp.bin; true"},
+    {"diff", "--calibration=table!", "mlp.bin --device cuda --against --tf32"},
     /* dot */
     {"dot",
      "--graph=val --batch=3 --all --depth=0 --max-nodes=10 --focus=net/fc2 --type=svg --output=o "
@@ -206,9 +208,23 @@ static const struct effect {
      "--flow=train*2 --accumulate=2 --seed=1 --weights=w --dtype=bf16 --precision=:bf16 "
      "--isa=sse2",
      "mlp.bin --batch 4 --steps 1 --warmup 0 --threads 1 --json" TIMELESS},
-    {"bench", "--warmup=2 --threads=3", "mlp.bin --steps 1 --batch 8 --json" TIMELESS},
+    {"bench", "--threads=3", "mlp.bin --steps 1 --warmup 0 --batch 8 --json" TIMELESS},
+    {"bench", "--warmup=2", "mlp.bin --steps 1 --batch 8 --threads 1 | grep -c '^1 steps after 2 '; true"},
     {"bench", "--json", "mlp.bin --steps 1 --batch 8 | grep losses"},
+    {"bench", "--until=0.0001%",
+     "mlp.bin --steps 2 --warmup 0 --batch 4 --threads 1 | grep -o '^[0-9]* steps'"},
+    {"bench", "--against=--guard=off",
+     "mlp.bin --steps 2 --warmup 0 --batch 4 --threads 1 | grep -c '^time'; true"},
+    {"bench", "--compare=m.json", "m.json"},
+    {"bench", "--fail-above=0.5!", "m.json --compare m.json"},
+    {"bench", "--suite=small", "-o p.jsonl --with '--steps 1 --warmup 0' 2>/dev/null"},
+    {"bench", "--output=p.jsonl", "--suite small --with '--steps 1 --warmup 0' 2>/dev/null"},
+    {"bench", "--with=--batch=none", "--suite small -o p.jsonl --with --flow=x 2>/dev/null; true"},
     {"bench", "--profile", "mlp.bin --steps 1 --batch 8 2>&1 >/dev/null"},
+    {"bench", "--op='relu(f32[8])'", "--steps 1 2>/dev/null"},
+    {"bench", "--check-accuracy",
+     "mlp.bin --steps 1 --warmup 0 --batch 2 --threads 1 | grep -c 'beside f64'; true"},
+    {"bench", "--depth=1", "mlp.bin --steps 1 --batch 8 --profile 2>&1 >/dev/null | grep -c '^  '"},
     {"bench", "--data=label=labels.npy", "mlp.bin --steps 1 --batch 8 --data image=images.idx"},
     {"trace", "--flow=train*2 --accumulate=2 --dtype=bf16 --precision=:bf16 --output=p",
      TRACE "--steps 1 " EVENTS},
@@ -459,8 +475,9 @@ TEST(every_option_changes_something) {
               0));
     NEED(ends(run("graphtool train " STEPS "-o w --checkpoint-dir resumable && graphtool train " STEPS
                   "--ema 0.5 --checkpoint-dir c.e && echo '# nothing' >table && "
-                  "graphtool dot mlp.bin -o step.svg && "
-                  "echo '{\"epochs\": 3}' >c"),
+                  "graphtool dot mlp.bin -o step.svg && mkdir small && cp mlp.bin small && "
+                  "echo '{\"epochs\": 3}' >c && "
+                  "echo '{\"warmup\": 0, \"samples_ms\": [2, 2, 2]}' >m.json"),
               0));
     for (const struct effect *e = effects; e < effects + EFFECTS; e++) {
         for (const char *p = e->commands; *p; p += strcspn(p, " "), p += strspn(p, " ")) {

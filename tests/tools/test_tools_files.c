@@ -413,7 +413,7 @@ TEST(no_output_lacks_a_part_for_want_of_memory) {
         {"info --json mlp.bin", false},
         {"dot mlp.bin", true},
         {"view mlp.bin --isa reference -o -", false},
-        {"diff mlp.bin --against batch=9 --view=program --isa reference; s=$?; test $s != 1 || exit 0; "
+        {"diff mlp.bin --against --batch=9 --view=program --isa reference; s=$?; test $s != 1 || exit 0; "
          "exit $s",
          false}};
     NEED(make_model("mlp"));
@@ -514,8 +514,8 @@ TEST(no_terminal_obeys_a_name_or_a_file) {
         "graphtool plan mlp.bin --ddp=:$H=1",
         "graphtool plan mlp.bin -o $H/no",
         "graphtool diff mlp.bin $H",
-        "graphtool diff mlp.bin $H.bin --against threads=3",
-        "graphtool diff mlp.bin --against $H=1",
+        "graphtool diff mlp.bin $H.bin --against --threads=3",
+        "graphtool diff mlp.bin --against --$H=1",
         "graphtool dot mlp.bin -T $H",
         "graphtool dot mlp.bin --graph $H",
         "graphtool verify $H.bin",

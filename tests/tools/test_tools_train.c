@@ -1,4 +1,4 @@
-/* test_tools_train.c - graphtool train, eval, predict and bench on small data. */
+/* test_tools_train.c - graphtool train, eval and predict on small data. */
 #include "support/programs.h"
 #include "weft/weft.h"
 
@@ -638,55 +638,6 @@ TEST(weights_that_are_no_numbers_are_not_kept) {
     ends(run("! cmp -s u.st good"), 0);
 }
 
-/* Milliseconds of the ops are those of their graph. */
-TEST(a_profile_by_op_adds_up) {
-    NEED(make_model("mlp"));
-    ends(run("graphtool bench mlp.bin --threads 1 --batch 64 --steps 4 --warmup 1 --profile --json"), 0);
-    json_t *out = json_out("out"), *graph = json_array_get(json_object_get(out, "profile"), 0), *op;
-    double sum = 0, all = json_number_value(json_object_get(graph, "ms"));
-    size_t i;
-    CHECK(json_array_size(json_object_get(out, "profile")) == 1);
-    json_array_foreach(json_object_get(graph, "ops"), i, op) {
-        sum += json_number_value(json_object_get(op, "ms"));
-        CHECK(json_integer_value(json_object_get(op, "launches")) > 0);
-        /* null where the op neither computes nor moves anything */
-        double least = json_number_value(json_object_get(op, "least_ms"));
-        const json_t *roof = json_object_get(out, "roof");
-        double at_peak = json_number_value(json_object_get(op, "flops")) /
-                         json_number_value(json_object_get(roof, "gflops")) * 1e-6;
-        double moved = (json_number_value(json_object_get(op, "read_bytes")) +
-                        json_number_value(json_object_get(op, "written_bytes"))) /
-                       json_number_value(json_object_get(roof, "gb_per_s")) * 1e-6;
-        CHECK_SAYS(least > 0.99 * fmax(at_peak, moved) && least < 1.01 * (at_peak + moved) + 1e-9,
-                   "%s: %g, %g and %g", json_string_value(json_object_get(op, "op")), least, at_peak, moved);
-    }
-    CHECK(i > 8 && sum > 0 && fabs(sum - all) < 1e-6 * all);
-    json_decref(out);
-    char *err = read_all("err");
-    CHECK_HOLDS(err, "graph train, by op:");
-    CHECK_HOLDS(err, "of peak");
-    CHECK_HOLDS(err, "peaks of this processor: ");
-    free(err);
-}
-
-TEST(bench_prints_the_keys_of_the_design) {
-    static const char *const keys[] = {
-        "model",     "graphs", "device",        "dtype",      "world",        "threads",     "steps",
-        "median_ms", "min_ms", "first_step_ms", "compile_ms", "peak_rss_mib", "plan_bytes",  "beyond_bytes",
-        "gflops",    "losses", "schema",        "isa",        "library",      "fingerprint", "set"};
-    NEED(make_model("dcgan28"));
-    NEED(ends(run("graphtool bench dcgan28.bin --threads 2 --batch 8 --steps 3 --warmup 1 --json"), 0));
-    json_t *out = json_out("out");
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        CHECK_SAYS(json_object_get(out, keys[i]) != NULL, "no key %s", keys[i]);
-    CHECK(json_object_size(out) == sizeof keys / sizeof *keys);
-    CHECK(json_array_size(json_object_get(json_object_get(out, "losses"), "g_loss")) >= 4);
-    json_decref(out);
-    if (test_is_quick()) return;
-    NEED(make_model("gpt")); /* integer inputs must be in range by themselves */
-    ends(run("graphtool bench gpt.bin --batch 1 --steps 1 --warmup 0"), 0);
-}
-
 /* The two made for GPUs: small, or for one step of one image. */
 TEST(big_models_train) {
     ends(run("weft-zoo gpt2_124m --layers 2 --d 32 --heads 2 --ctx 16 --vocab 96 -o gpt2.bin"), 0);
@@ -745,6 +696,4 @@ SUITE("tools: training", {T(a_teacher_moves_or_the_training_is_refused),
                           T(a_training_of_bad_steps_alone_has_their_status),
                           T(bad_steps_push_no_good_checkpoint_out),
                           T(weights_that_are_no_numbers_are_not_kept),
-                          T(a_profile_by_op_adds_up),
-                          T(bench_prints_the_keys_of_the_design),
                           T(big_models_train)})

@@ -562,7 +562,7 @@ static void view_model(const weft_model *m, const weft_compile_options *how, con
     options *o = tool_new(1, sizeof *o);
     view_texts *texts = tool_keep(tool_new(1, sizeof *texts), close_texts);
     *o = (options){.command = &command_view, .model = "m", .compile = *how, .guard = guard_text(how)};
-    view_plan *plan = view_collect(texts, m, o, NULL);
+    view_plan *plan = view_collect(texts, m, o);
     view_text(texts, also);
     path_of("p.html", path);
     view_write(path, view_json(texts, &plan, 1));

@@ -1,217 +1,136 @@
-/* bench.c - graphtool bench: times training steps as bench/torch_cpu.py does. Batches are in memory, and a
- * step runs every training graph once. */
-#include "ops/cpu/isa.h"
-#include "tools/graphtool/timeline/cpu_roof.h"
-#include "tools/graphtool/training/workload.h"
+/* bench.c - graphtool bench: times steps of a flow as bench/torch_cpu.py does. Batches are in memory, and a
+ * step runs every graph of the flow. */
+#include "tools/graphtool/bench/accuracy.h"
+#include "tools/graphtool/bench/alternate.h"
+#include "tools/graphtool/bench/op_bench.h"
+#include "tools/graphtool/bench/result.h"
+#include "tools/graphtool/bench/suite.h"
 #include "tools/graphtool/ranks/world.h"
 #include "tools/graphtool/timeline/profile_table.h"
 
-#include "runtime/plan/refresh.h"
-
-#include <string.h>
-#include <sys/resource.h>
-
-enum { FIRST_LOSSES = 5 };
-
-typedef struct timing {
-    const options *o;
-    workload work;
-    json_t *losses; /* name -> [first five..., last] */
-    double first_ms;
-    int64_t steps;
-    double *ms; /* of each timed step */
-} timing;
-
-/* Records the losses of an iteration, which are means over all ranks. */
-static void note_losses(timing *t, const weft_metrics *m) {
-    for (int i = 0; i < m->n; i++) {
-        const char *name = m->list[i].name;
-        if (!json_object_get(t->losses, name)) json_object_set_new(t->losses, name, json_array());
-        json_array_append_new(json_object_get(t->losses, name), json_number(m->list[i].value));
-    }
-}
-
-/* A GPU runs asynchronously: its steps are timed together, and each gets the mean. */
-static bool is_ahead(const timing *t) {
-    return t->work.plan->options.device == WEFT_DEVICE_CUDA && !t->o->profile;
-}
-
-static void spread_time(timing *t, double seconds) {
-    for (int64_t i = 0; i < t->steps; i++) t->ms[i] = seconds * 1e3 / (double)t->steps;
-}
-
-/* Steps of the warm-up load and choose kernels; they are not in the profile. */
-static void profile_from_here(const timing *t) {
-    if (t->o->profile) weft_session_set_profile(t->work.session, true);
-}
-
-/* Records the losses of the first steps and the last. On a GPU no others are fetched: fetching waits. */
-static void run_steps(timing *t) {
-    int64_t all = t->o->warmup + t->steps;
-    double timed_from = clock_seconds();
-    if (!t->o->warmup) profile_from_here(t);
-    for (int64_t i = 0; i < all; i++) {
-        bool is_told = i < FIRST_LOSSES || i == all - 1;
-        double start = clock_seconds();
-        weft_metrics metrics;
-        workload_step(&t->work, is_told || !is_ahead(t) ? &metrics : NULL);
-        double ms = (clock_seconds() - start) * 1e3;
-        if (i == 0) t->first_ms = ms;
-        if (i >= t->o->warmup) t->ms[i - t->o->warmup] = ms;
-        if (is_told) note_losses(t, &metrics);
-        if (i != t->o->warmup - 1) continue;
-        workload_sync(&t->work);
-        profile_from_here(t);
-        timed_from = clock_seconds();
-    }
-    workload_sync(&t->work);
-    if (is_ahead(t)) spread_time(t, clock_seconds() - timed_from);
-}
-
-/* ---- the report ---- */
-
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Floating-point operations of a graph's step, with all its micro-batches. */
-static double graph_flops(const weft_plan *plan, const char *graph) {
-    double flops = 0;
-    for (int i = 0; i < plan->n_programs; i++)
-        if (strcmp(plan->programs[i].name, graph) == 0)
-            flops += program_runs_in_step(&plan->programs[i]) * program_flops(&plan->programs[i]);
-    return flops;
-}
-
-/* Floating-point operations of one iteration; 0 if unknown, and where iterations differ. */
-static double step_flops(const timing *t) {
-    double flops = 0;
-    weft_flow_step s;
-    for (int i = 0; weft_plan_flow(t->work.plan, i, &s); i++) {
-        if (s.from > 0 || s.to < INT64_MAX) return 0;
-        flops += s.repeat * graph_flops(t->work.plan, s.graph);
-    }
-    return flops;
-}
-
-/* The graphs of the flow, each once, in the order of their first steps. */
-static json_t *graph_names(const weft_plan *plan) {
-    json_t *names = json_array();
-    weft_flow_step s, before;
-    for (int i = 0; weft_plan_flow(plan, i, &s); i++) {
-        bool is_first = true;
-        for (int k = 0; k < i && weft_plan_flow(plan, k, &before); k++)
-            is_first = is_first && strcmp(before.graph, s.graph) != 0;
-        if (is_first) json_array_append_new(names, json_string(s.graph));
-    }
-    return names;
-}
-
-/* Bytes in use on the GPU beyond the plan's (context, libraries, other programs); null on a CPU. */
-static json_t *beyond_plan(const timing *t) {
-    uint64_t bytes;
-    bool counts = t->work.plan->options.device != WEFT_DEVICE_CPU &&
-                  weft_session_extra_bytes(t->work.session, &bytes, NULL) == WEFT_OK;
-    return counts ? json_integer((json_int_t)bytes) : json_null();
-}
-
-/* What the numbers were computed by, beside Weft; null: nothing. */
-static json_t *library_json(const plan_library *l) {
-    return l->name ? json_pack("{s:s, s:s, s:s}", "name", l->name, "version", l->version, "isa", l->isa)
-                   : json_null();
-}
-
-/* Sorts the times; the median of an even count is the mean of the middle two. */
-static json_t *report(const timing *t, const weft_model *m) {
-    struct rusage use;
-    const weft_plan *plan = t->work.plan;
-    qsort(t->ms, (size_t)t->steps, sizeof *t->ms, by_size);
-    double median = (t->ms[(t->steps - 1) / 2] + t->ms[t->steps / 2]) / 2, flops = step_flops(t);
-    getrusage(RUSAGE_SELF, &use);
-    return json_pack(
-        "{s:s, s:o, s:o, s:s, s:s, s:o, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o, s:o}",
-        "model", m->name, "fingerprint", tool_fingerprint(plan), "graphs", graph_names(plan), "device",
-        device_name(plan->options.device), "isa", isa_name(plan->options.isa), "library",
-        library_json(&plan->library), "dtype", dtype_name(plan->options.precision), "world", world_size(t->o),
-        "threads", plan->kernels.threads, "steps", (json_int_t)t->steps, "median_ms", median, "min_ms",
-        t->ms[0], "first_step_ms", t->first_ms, "compile_ms",
-        weft_trainer_progress(t->work.trainer)->compile_seconds * 1e3, "peak_rss_mib",
-        (double)use.ru_maxrss / 1024, "plan_bytes", (json_int_t)weft_plan_memory(plan).total, "beyond_bytes",
-        beyond_plan(t), "gflops", flops > 0 ? json_number(flops / median / 1e6) : json_null(), "losses",
-        t->losses);
-}
-
-static void print_report(json_t *all) {
-    bool has_beyond = json_is_integer(json_object_get(all, "beyond_bytes"));
-    printf("%s: median %.2f ms, min %.2f, first %.1f; compiled in %.1f ms; peak %.0f MiB, plan %s%s%s; %.0f "
-           "GFLOP/s\n",
-           json_string_value(json_object_get(all, "model")), json_at(all, "median_ms"),
-           json_at(all, "min_ms"), json_at(all, "first_step_ms"), json_at(all, "compile_ms"),
-           json_at(all, "peak_rss_mib"), BYTES((uint64_t)json_at(all, "plan_bytes")),
-           has_beyond ? ", beyond it on the GPU " : "",
-           has_beyond ? BYTES((uint64_t)json_at(all, "beyond_bytes")) : "", json_at(all, "gflops"));
-    json_decref(all);
-}
-
-/* The roof of the device: a GPU's by its name, a processor's as it is measured now. NULL: an unknown GPU. */
-static const roof *find_roof(const timing *t, roof *own) {
-    weft_compile_options like = t->work.plan->options;
-    if (like.device != WEFT_DEVICE_CPU) return profile_roof(t->work.session);
-    like.threads = t->work.plan->kernels.threads;
-    *own = cpu_roof(&like);
-    return own;
-}
-
-static json_t *roof_json(const roof *r) {
-    return r ? json_pack("{s:s, s:f, s:f, s:f}", "name", r->name, "gflops", r->f32 * 1e-9, "reduced_gflops",
-                         r->tensor * 1e-9, "gb_per_s", r->memory * 1e-9)
-             : json_null();
-}
-
-/* By op, then node by node, to stderr, so that --json stays clean; and into the report. */
-static void profile(json_t *all, const weft_session *s, const roof *r) {
+/* By op and scope, then node by node, to stderr, so that --json stays clean; and into the report. */
+static void profile(json_t *all, const timing *t, const peaks *p) {
     text ops = {0};
-    if (r) {
-        fprintf(stderr, "peaks of %s: %.0f GFLOP/s", r->name, r->f32 * 1e-9);
-        if (r->tensor > r->f32) fprintf(stderr, ", %.0f in a reduced type", r->tensor * 1e-9);
-        fprintf(stderr, ", %.0f GB/s%s\n", r->memory * 1e-9, profile_roof(s) ? "" : ", measured now");
-    }
-    json_t *table = profile_table_json(s, r);
-    profile_table_text(&ops, table, r != NULL);
+    const weft_session *s = t->work.session;
+    peaks_print(p);
+    json_t *table = profile_table_json(s, p->is_known ? &p->roof : NULL, (int)t->o->depth);
+    profile_table_text(&ops, table, p->is_known);
     char *nodes = weft_session_profile_text(s);
     if (!nodes) tool_fail("out of memory");
     fprintf(stderr, "%s%s", tool_take(&ops), nodes);
     weft_text_free(nodes);
     json_object_set_new(all, "profile", table);
-    json_object_set_new(all, "roof", roof_json(r));
+}
+
+/* The result of what ran; its peak of memory is read before the peaks are measured, which needs some. */
+static json_t *result_of(const timing *t) {
+    json_t *all = result_json(t);
+    bool is_shown = t->o->json || t->o->profile || t->o->compare;
+    if (!is_shown || world_rank(t->o)) return all;
+    peaks p = peaks_of(&t->work);
+    result_add_machine(all, t, &p);
+    if (t->o->profile) profile(all, t, &p);
+    return all;
+}
+
+/* A model that ends so is a result of an earlier run. */
+static bool is_result(const options *o) {
+    return text_ends(o->model, ".json");
+}
+
+static int print(const options *o, json_t *all, const comparison *c) {
+    if (c) compare_add(all, c);
+    if (o->json) {
+        out_json(NULL, all);
+    } else {
+        if (!is_result(o)) result_print(all);
+        accuracy_print(json_object_get(all, "accuracy"));
+        if (c) compare_print(all, c);
+        json_decref(all);
+    }
+    return c ? compare_status(o, c) : EXIT_FINE;
+}
+
+/* Two files: nothing runs. */
+static int compare_files(const options *o) {
+    json_t *mine = json_incref(result_read(o->model));
+    options_only(o, "compare fail-above suite with op check-accuracy json output",
+                 "on a result of an earlier run");
+    if (!o->compare) tool_fail("bench: %s is a result of an earlier run: --compare=FILE is needed", o->model);
+    comparison c = compare_results(mine, result_read(o->compare), o->compare);
+    return print(o, mine, &c);
+}
+
+/* Of the run, not of a workload, and what one process can have once. */
+static const char of_both[] =
+    "steps until warmup profile json config against compare fail-above check-accuracy "
+    "isa launcher comm timeout rings";
+
+static int run_in_turns(const options *o, const options *second) {
+    timing *mine = timing_open(tool_load(o), o), *other = timing_open(tool_load(second), second);
+    comparison c = alternate(mine, other);
+    c.other = json_keep(result_json(other));
+    json_t *all = result_of(mine);
+    return print(o, all, &c);
+}
+
+static int run_alone(const options *o) {
+    if (o->check_accuracy && o->comm) tool_fail("bench: --check-accuracy is for one rank");
+    comparison c = {0};
+    json_t *other = o->compare ? result_read(o->compare) : NULL; /* first: it can be wrong */
+    timing *t = timing_open(tool_load(o), o);
+    timing_run(t);
+    json_t *all = result_of(t);
+    if (o->check_accuracy) json_object_set_new(all, "accuracy", accuracy_json(t->model, o, &t->work));
+    if (other) c = compare_results(all, other, o->compare);
+    return print(o, all, other ? &c : NULL);
+}
+
+static int run_suite(const options *o) {
+    if (o->model) tool_fail("bench: --suite has its own models: leave out %s", SHOW_PATH(o->model));
+    if (o->comm) tool_fail("bench: --suite starts its own runs: leave out the launcher");
+    options_only(o, "suite with output", "with --suite: it goes into --with");
+    return suite_run(o);
+}
+
+static int run_ops(const options *o) {
+    if (o->model) tool_fail("bench: --op runs without a model: leave out %s", SHOW_PATH(o->model));
+    if (o->comm) tool_fail("bench: --op is for one rank: leave out the launcher");
+    options_only(o, "op check-accuracy threads isa device dtype deterministic tf32 seed steps warmup json",
+                 "with --op");
+    return op_bench_run(o);
+}
+
+/* Options without effect that the table of rules does not know. */
+static void check(const options *o) {
+    if (option_is_given(o, "fail-above") && !o->compare && !o->against && !o->other)
+        tool_fail("bench: --fail-above has no effect without --compare, --against or a second model");
+    if (o->other && (o->compare || o->profile))
+        tool_fail("bench: --%s has no effect with a second model", o->compare ? "compare" : "profile");
+    if (option_is_given(o, "depth") && !o->profile)
+        tool_fail("bench: --depth has no effect without --profile");
+    if (!o->suite && (o->with.n || o->output))
+        tool_fail("bench: --%s has no effect without --suite", o->output ? "output" : "with");
 }
 
 static int bench_run(const options *o) {
-    roof own;
-    weft_model *m = tool_load(o);
-    timing *t = tool_new(1, sizeof *t);
-    *t = (timing){.o = o, .losses = json_object(), .steps = o->steps};
-    t->ms = tool_new((size_t)o->steps, sizeof *t->ms);
-    t->work = workload_open(m, o);
-    run_steps(t);
-    json_t *all = report(t, m);
-    json_object_set_new(all, "set", json_pack("s?", t->work.set));
-    if (o->profile) profile(all, t->work.session, find_roof(t, &own));
-    if (o->json)
-        out_json(NULL, all);
-    else
-        print_report(all);
-    return EXIT_FINE;
+    check(o);
+    if (o->suite) return run_suite(o);
+    if (o->op.n) return run_ops(o);
+    if (is_result(o)) return compare_files(o);
+    const options *second = options_second(o, of_both);
+    return second ? run_in_turns(o, second) : run_alone(o);
 }
 
 const command command_bench = {
     .name = "bench",
-    .summary = "Times training steps, on eight synthetic batches in memory unless --data is given",
+    .summary = "Times steps of a flow, on eight synthetic batches in memory unless --data is given",
     .options = OPTIONS_COMPILE OPTIONS_STEP OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
-    "seed guard steps warmup profile json",
+    "seed guard steps until warmup profile depth against compare fail-above suite with op check-accuracy "
+    "json output",
+    .takes_two = true,
     .example = "graphtool bench gpt.bin --threads 2 --json",
     .run = bench_run,
     .ranks = COMMAND_JOINS,
-    .defaults = {.steps = 20, .warmup = 3},
+    .defaults = {.steps = 20, .warmup = 3, .depth = 3},
 };

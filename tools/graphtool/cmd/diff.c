@@ -11,28 +11,28 @@ typedef struct side {
     const weft_plan *plan;
 } side;
 
-static side side_of(const options *o, const char *file, const char *fields) {
-    options own = *o;
-    own.model = file;
-    side s = {.model = tool_load(&own)};
-    s.plan = tool_compile_with(s.model, &own, o->graph, fields);
+/* What both share. */
+static const char of_both[] = "graph view all json output config";
+
+static side side_of(const options *o) {
+    side s = {.model = tool_load(o)};
+    s.plan = tool_compile(s.model, o, o->graph);
     return s;
 }
 
-static const char *name_with(const char *file, const char *fields) {
-    return fields ? tool_text("%s (%s)", file, fields) : file;
+static const char *name_with(const char *file, const char *against) {
+    return against ? tool_text("%s (%s)", file, against) : file;
 }
 
 static int diff_run(const options *o) {
-    const char *second = o->other ? o->other : o->model;
-    if (!o->other && !o->against)
-        tool_fail(
-            "diff: a second model is needed, or --against=FIELDS, other compile options for the same one");
-    const side a = side_of(o, o->model, NULL), b = side_of(o, second, o->against);
+    const options *second = options_second(o, of_both);
+    if (!second)
+        tool_fail("diff: a second model is needed, or --against=OPTIONS, other options for the same one");
+    const side a = side_of(o), b = side_of(second);
     const weft_model *const models[2] = {a.model, b.model};
     const weft_plan *const plans[2] = {a.plan, b.plan};
     bool is_written = !o->view || strcmp(o->view, "graph") == 0;
-    diff_report r = {.names = {o->model, name_with(second, o->against)},
+    diff_report r = {.names = {o->model, name_with(second->model, o->against)},
                      .plans = {a.plan, b.plan},
                      .as_they_run = diff_plans(a.plan, b.plan),
                      .all = o->all,
@@ -56,7 +56,7 @@ const command command_diff = {
     "graph guard against view all json output",
     .details =
         "Exit status 1 where anything differs. The second model is the first one where it is not given; "
-        "--against changes its compile options.",
+        "--against changes its options.",
     .example = "graphtool diff old.bin new.bin && echo same",
     .writes_text = true,
     .run = diff_run,

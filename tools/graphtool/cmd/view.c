@@ -6,12 +6,13 @@ static void free_texts(void *texts) {
     arena_free(&((view_texts *)texts)->memory);
 }
 
-static view_plan *plan_of(view_texts *texts, const options *o, const char *file, const char *fields) {
-    options own = *o;
-    own.model = file;
-    weft_model *m = tool_load(&own);
-    view_plan *v = view_collect(texts, m, &own, fields);
-    if (o->profile) view_measure(v, m, &own);
+/* What both plans share. */
+static const char of_both[] = "graph profile output config";
+
+static view_plan *plan_of(view_texts *texts, const options *o) {
+    weft_model *m = tool_load(o);
+    view_plan *v = view_collect(texts, m, o);
+    if (o->profile) view_measure(v, m, o);
     return v;
 }
 
@@ -19,10 +20,10 @@ static int view_run(const options *o) {
     if (!o->output) tool_fail("view: -o FILE.html is needed");
     out_check(o->output);
     view_texts *texts = tool_keep(tool_new(1, sizeof *texts), free_texts);
-    bool has_two = o->other || o->against;
-    view_plan *plans[2] = {plan_of(texts, o, o->model, NULL)};
-    if (has_two) plans[1] = plan_of(texts, o, o->other ? o->other : o->model, o->against);
-    view_write(o->output, view_json(texts, plans, has_two ? 2 : 1));
+    const options *second = options_second(o, of_both);
+    view_plan *plans[2] = {plan_of(texts, o)};
+    if (second) plans[1] = plan_of(texts, second);
+    view_write(o->output, view_json(texts, plans, second ? 2 : 1));
     return EXIT_FINE;
 }
 

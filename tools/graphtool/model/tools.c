@@ -128,28 +128,20 @@ static void free_plan(void *plan) {
 }
 
 /* An error names the model's file. pass NULL: as far as the options say. */
-static weft_plan *compile(const weft_model *m, const options *o, const char *graph, const char *fields,
-                          const char *pass) {
+static weft_plan *compile(const weft_model *m, const options *o, const char *graph, const char *pass) {
     weft_compile_options c = options_for(m, o, graph);
-    if (fields)
-        tool_must(
-            weft_fields_read(weft_compile_fields(), tool_text("%s", fields), &c, "--against", &tool_why));
     if (pass) c.stop_after = pass;
     weft_plan *plan = weft_compile(m, &c, &tool_why);
     if (!plan) tool_error_in(o->model);
     return plan;
 }
 
-weft_plan *tool_compile_until(const weft_model *m, const options *o, const char *fields, const char *pass) {
-    return compile(m, o, o->graph, fields, pass);
-}
-
-weft_plan *tool_compile_with(const weft_model *m, const options *o, const char *graph, const char *fields) {
-    return tool_keep(compile(m, o, graph, fields, NULL), free_plan);
+weft_plan *tool_compile_until(const weft_model *m, const options *o, const char *pass) {
+    return compile(m, o, o->graph, pass);
 }
 
 weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph) {
-    return tool_compile_with(m, o, graph, NULL);
+    return tool_keep(compile(m, o, graph, NULL), free_plan);
 }
 
 /* More threads are slower, by far where they wait for each other in every node. */

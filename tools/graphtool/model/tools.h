@@ -35,10 +35,8 @@ void tool_select_device(const options *o);
 extern const weft_fit_words tool_fit_words;
 /* Compiles a graph (NULL: all) with these options. */
 weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph);
-/* The same with other fields of them, as --against gives them: "batch=64,zero=1". NULL: no other ones. */
-weft_plan *tool_compile_with(const weft_model *m, const options *o, const char *graph, const char *fields);
 /* The same of o->graph, up to a pass: the caller frees it. */
-weft_plan *tool_compile_until(const weft_model *m, const options *o, const char *fields, const char *pass);
+weft_plan *tool_compile_until(const weft_model *m, const options *o, const char *pass);
 
 /* The graph to evaluate or predict with: --graph, else `wanted` if the model has it, else the first graph in
  * eval mode. Not one that trains: it would change the weights on its way over the data, and its mean loss

@@ -100,9 +100,11 @@ static void take_action(const command *c, int left, char **words, options *o) {
             tool_fail("%s %s: --%s has no effect", c->name, o->action->name, row->field.name);
 }
 
-/* The model: the one argument, or that of the file of --config. */
+/* The model: the one argument, or that of the file of --config; a suite has its own, and an op
+ * needs none. */
 static void take_model(const command *c, int left, char **words, options *o) {
     int most = c->takes_two ? 2 : 1;
+    if ((o->suite || o->op.n) && !left) return;
     if (left && left <= most) o->model = words[0];
     if (left == 2 && c->takes_two) o->other = words[1];
     if (left <= most && o->model) return;
@@ -158,4 +160,52 @@ void options_parse(const command *c, int argc, char **argv, options *o) {
     place_files(o);
     default_isa(o);
     rules_together(o);
+}
+
+/* Reads a line on top of `under`, whose command, model and options hold where it says nothing else. Options
+ * in `refused` are errors. */
+static void parse_over(const options *under, const char *refused, int argc, char **argv, options *o) {
+    const command *c = under->command;
+    *o = *under;
+    memset(o->from, ORIGIN_NONE, sizeof o->from);
+    parse_line(c, argc, argv, o);
+    for (const option_row *row = NULL; (row = option_next(c, row));) {
+        size_t i = (size_t)(row - option_rows);
+        if (o->from[i] && has_word(refused, row->field.name))
+            tool_fail("%s: --against: --%s is for both: give it outside of --against", c->name,
+                      row->field.name);
+        if (!o->from[i]) o->from[i] = under->from[i];
+    }
+    if (argc > optind)
+        tool_fail("%s: --against=%s: it takes options; a second model is an argument: MODEL MODEL", c->name,
+                  argv[optind]);
+    rules_together(o);
+}
+
+static const options *parse_against(const options *o, const char *both) {
+    enum { WORDS = 64 };
+    char *words[WORDS + 1] = {tool_text("%s", o->command->name)}, *rest = tool_text("%s", o->against), *word;
+    int n = 1;
+    options *second = tool_new(1, sizeof *second);
+    while ((word = strsep(&rest, " ")))
+        if (*word && n == WORDS)
+            tool_fail("%s: --against: more than %d words", o->command->name, WORDS - 1);
+        else if (*word)
+            words[n++] = word;
+    parse_over(o, both, n, words, second);
+    return second;
+}
+
+const options *options_second(const options *o, const char *both) {
+    if (!o->other && !o->against) return NULL;
+    options *second = tool_new(1, sizeof *second);
+    *second = o->against ? *parse_against(o, both) : *o;
+    if (o->other) second->model = o->other;
+    return second;
+}
+
+void options_only(const options *o, const char *allowed, const char *where) {
+    for (const option_row *row = NULL; (row = option_next(o->command, row));)
+        if (option_is_given(o, row->field.name) && !has_word(allowed, row->field.name))
+            tool_fail("%s: --%s has no effect %s", o->command->name, row->field.name, where);
 }

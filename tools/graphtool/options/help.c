@@ -10,7 +10,7 @@
 static const struct {
     const char *title, *options;
 } groups[] = {
-    {"What runs", "graph flow batch accumulate epochs steps warmup seed dtype precision against @step"},
+    {"What runs", "graph flow batch accumulate epochs steps until warmup seed dtype precision against @step"},
     {"From an ONNX file", "axis images head loss minimize trainable batch-norm"},
     {"Data and validation", "data set val-data val-every metric best early-stop"},
     {"Optimizers", "lr schedule optimizer clip-norm ema"},
@@ -23,7 +23,7 @@ static const struct {
     {"Picture", "view all depth max-nodes focus hops expand type"},
     {"Output", "fixed-batch external-data random-inputs output work-dir log log-every csv tensorboard curves "
                "samples fetch argmax grid scale picture "
-               "profile after dump bytes "
+               "profile compare fail-above suite with op check-accuracy after dump bytes "
                "estimate markdown parameters json"},
     {"Settings", "config print-config help"},
 };

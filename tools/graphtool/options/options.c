@@ -130,7 +130,7 @@ static const char *read_list(const option_row *row, const char *value, text_list
     char gap = row->argument[strcspn(row->argument, "=:")];
     const char *right = strchr(value, gap), *rest, *const *words = row->field.words;
     bool is_rename = strcmp(row->argument, "FROM:TO") == 0; /* where both may be empty */
-    bool is_named = row->form == OPTION_NAMED, is_bare = strchr(row->argument, '[') && *value;
+    bool is_named = row->form == OPTION_NAMED, is_bare = strchr(row->argument, '[') && (*value || !gap);
     const char *rule = tool_text("%s is needed", row->argument);
     if (!is_named && !is_bare && (!right || (right == value && gap == '=') || (!right[1] && !is_rename)))
         return rule;

@@ -29,7 +29,8 @@ typedef struct options {
     const char *graph, *flow, *output, *format, *view, *focus, *log, *weights, *port, *grid, *launcher;
     const char *way, *estimate, *val_every, *work_dir, *config, *csv, *tensorboard, *curves, *samples, *best,
         *early_stop, *loss, *minimize, *trainable, *head, *images, *batch_norm, *checkpoint_dir,
-        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step, *against;
+        *checkpoint_every, *keep_best, *resume, *rings, *guard, *on_bad_step, *until, *against, *compare,
+        *suite;
     const char *word;                    /* the argument of a command that takes no model; NULL: none */
     const struct command_action *action; /* of a command with actions */
     const char *words[ACTION_WORDS];     /* the action's: folders */
@@ -37,13 +38,13 @@ typedef struct options {
     const struct command *command;       /* the subcommand */
     int64_t depth, max_nodes, hops, epochs, steps, log_every, warmup, keep, ranks, scale;
     uint64_t seed;
-    double lr, timeout, grace;
+    double lr, timeout, grace, fail_above;
     text_list data, val_data, set, axis, expand, ddp, rename, precision, optimizer, clip_norm, ema, schedule,
-        metric, picture;
+        metric, picture, with, op;
     weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, keep_going, profile, training, check, no_capture, bytes;
     bool random_weights, partial, print_config, averages, fixed_batch, external_data, random_inputs,
-        parameters, argmax;
+        parameters, argmax, check_accuracy;
     unsigned char from[OPTIONS_MOST]; /* by row of the table: option_origin, where its value is from */
 } options;
 
@@ -121,6 +122,11 @@ int option_choice(const char *word, const char *const *words);
 /* Fills *o from argv (argv[0] is the command's name), and from the file of --config what argv does not say.
  * --help is printed, and ends the command. */
 void options_parse(const command *c, int argc, char **argv, options *o);
+/* The options of the second of two models or plans: its model is o->other, or o's, and --against says what is
+ * other than in o; options in `both` are errors there. NULL: neither is given. */
+const options *options_second(const options *o, const char *both);
+/* Ends the command where an option is given that is not one of `allowed`: it has no effect "on ...". */
+void options_only(const options *o, const char *allowed, const char *where);
 
 /* A number of up to 15 digits, and what follows it; 0 where there is no such number. */
 int64_t option_count(const char *text, const char **unit);

@@ -103,6 +103,14 @@ double json_at(const json_t *of, const char *key) {
     return json_number_value(json_object_get(of, key));
 }
 
+static void release_json(void *json) {
+    json_decref(json);
+}
+
+json_t *json_keep(json_t *json) {
+    return tool_keep(json, release_json);
+}
+
 json_t *json_number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }

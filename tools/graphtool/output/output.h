@@ -35,6 +35,8 @@ void out_folder(const char *path);
 bool text_ends(const char *text, const char *end);
 /* The number of that key in an object; 0: there is none. */
 double json_at(const json_t *of, const char *key);
+/* The same value, which is freed at the end. */
+json_t *json_keep(json_t *json);
 /* A number; null when it is not finite (JSON has no NaN). */
 json_t *json_number(double value);
 

@@ -7,7 +7,8 @@
 #include "tools/graphtool/model/tools.h"
 
 /* Times a product of 1024 x 1024 matrices and a sum of arrays that fit into no cache, with the threads,
- * instruction set and type of `like`: the best of some runs, in about a second. */
-roof cpu_roof(const weft_compile_options *like);
+ * instruction set and type of `like`: the best of some runs, in about a second. False: there is no memory for
+ * it (300 MiB). */
+bool cpu_roof(const weft_compile_options *like, roof *r);
 
 #endif

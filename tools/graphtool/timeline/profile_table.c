@@ -4,8 +4,11 @@
 
 #include "ops/cuda/cuda.h"
 #include "runtime/session/state.h"
+#include "tools/graphtool/output/output.h"
 #include "tools/graphtool/output/table.h"
 #include "tools/graphtool/timeline/work_rows.h"
+
+#include <string.h>
 
 const roof *profile_roof(const weft_session *s) {
     return s->kernels.cuda ? s->kernels.cuda->roof : NULL;
@@ -47,13 +50,15 @@ static void add_rates(json_t *to, const work_sum *s, double all_seconds) {
                                          rate(s->least, s->seconds)));
 }
 
-json_t *profile_table_json(const weft_session *s, const roof *gpu) {
+json_t *profile_table_json(const weft_session *s, const roof *gpu, int depth) {
     json_t *all = json_array();
     for (int i = 0; i < s->plan->n_programs; i++) {
         const bound_program *r = &s->programs[i];
         if (!runs_of(r)) continue;
-        work_rows rows = work_rows_of(r->p, gpu, times_of(r));
+        const node_time *times = times_of(r);
+        work_rows rows = work_rows_of(r->p, gpu, times), scopes = work_scopes_of(r->p, gpu, times, depth);
         json_t *one = work_rows_json(&rows, add_rates);
+        json_object_set_new(one, "scopes", work_scopes_json(&scopes, add_rates));
         json_object_set_new(one, "graph", json_string(r->p->name));
         json_array_append_new(all, one);
     }
@@ -68,25 +73,46 @@ static json_t *rows_of(const json_t *graph) {
     return rows;
 }
 
+/* The scopes with their names indented by depth. */
+static json_t *scopes_of(const json_t *graph) {
+    size_t i;
+    json_t *rows = json_array();
+    const json_t *scope;
+    json_array_foreach(json_object_get(graph, "scopes"), i, scope) {
+        json_t *row = json_copy((json_t *)scope);
+        const char *path = json_string_value(json_object_get(scope, "scope")), *last = strrchr(path, '/');
+        int indent = 2 * (int)json_at(scope, "depth") - 2;
+        json_object_set_new(row, "scope",
+                            json_sprintf("%*s%s", indent, "",
+                                         !*path ? "(no scope)"
+                                         : last ? last + 1
+                                                : path));
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+#define RATE_COLUMNS                                                                                         \
+    {"nodes", "nodes", 1}, {"launches", "launches", 1}, {"ms", "ms", 1, 3}, {"share", "share", 100, 1, "%"}, \
+        {"GFLOP/s", "gflops", 1, 1}, {"GB/s", "gb_per_s", 1, 1}, {"least ms", "least_ms", 1, 3}, {           \
+        "of peak", "of_peak", 100, 1, "%"                                                                    \
+    }
+
 void profile_table_text(text *t, const json_t *profile, bool has_peaks) {
-    static const table_column columns[] = {{"op", "op"},
-                                           {"kernel", "kernel"},
-                                           {"nodes", "nodes", 1},
-                                           {"launches", "launches", 1},
-                                           {"ms", "ms", 1, 3},
-                                           {"share", "share", 100, 1, "%"},
-                                           {"GFLOP/s", "gflops", 1, 1},
-                                           {"GB/s", "gb_per_s", 1, 1},
-                                           {"least ms", "least_ms", 1, 3},
-                                           {"of peak", "of_peak", 100, 1, "%"}};
-    enum { RATES = 8, ALL = sizeof columns / sizeof *columns };
+    static const table_column of_ops[] = {{"op", "op"}, {"kernel", "kernel"}, RATE_COLUMNS};
+    static const table_column of_scopes[] = {{"scope", "scope"}, RATE_COLUMNS};
+    enum { OPS = sizeof of_ops / sizeof *of_ops, SCOPES = sizeof of_scopes / sizeof *of_scopes, PEAKS = 2 };
     size_t i;
     const json_t *graph;
     json_array_foreach(profile, i, graph) {
-        json_t *rows = rows_of(graph);
-        text_add(t, "graph %s, by op:\n", json_string_value(json_object_get(graph, "graph")));
-        table_json(t, rows, has_peaks ? ALL : RATES, columns);
+        const char *name = json_string_value(json_object_get(graph, "graph"));
+        json_t *ops = rows_of(graph), *scopes = scopes_of(graph);
+        text_add(t, "graph %s, by op:\n", name);
+        table_json(t, ops, has_peaks ? OPS : OPS - PEAKS, of_ops);
+        text_add(t, "\ngraph %s, by scope:\n", name);
+        table_json(t, scopes, has_peaks ? SCOPES : SCOPES - PEAKS, of_scopes);
         text_add(t, "\n");
-        json_decref(rows);
+        json_decref(ops);
+        json_decref(scopes);
     }
 }

@@ -72,6 +72,56 @@ work_rows work_rows_of(const program *p, const roof *gpu, const node_time *measu
     return rows;
 }
 
+/* ---- by scope ---- */
+
+/* The length of the first `depth` parts of a path; below 0: it has fewer. */
+static int cut_path(const char *path, int depth) {
+    const char *at = path;
+    for (int i = 1; *at; at++)
+        if (*at == '/' && i++ == depth) return (int)(at - path);
+    int parts = 1;
+    for (const char *p = path; *p; p++) parts += *p == '/';
+    return parts >= depth ? (int)(at - path) : -1;
+}
+
+static work_row *scope_row(work_rows *rows, int *room, const char *path, int length, int depth) {
+    for (int i = 0; i < rows->n; i++)
+        if ((int)strlen(rows->v[i].scope) == length && strncmp(rows->v[i].scope, path, (size_t)length) == 0)
+            return &rows->v[i];
+    if (rows->n == *room) {
+        work_row *more = tool_new(2 * (size_t)*room + 16, sizeof *more);
+        if (rows->n) memcpy(more, rows->v, (size_t)rows->n * sizeof *more);
+        rows->v = more;
+        *room = 2 * *room + 16;
+    }
+    rows->v[rows->n] = (work_row){.scope = tool_cut(path, path + length), .depth = depth};
+    return &rows->v[rows->n++];
+}
+
+/* A scope before those in it, whatever their names are. */
+static int by_path(const void *pa, const void *pb) {
+    const unsigned char *a = (const unsigned char *)((const work_row *)pa)->scope,
+                        *b = (const unsigned char *)((const work_row *)pb)->scope;
+    while (*a && *a == *b) a++, b++;
+    int of_a = *a == '/' ? 1 : *a ? *a + 1 : 0, of_b = *b == '/' ? 1 : *b ? *b + 1 : 0;
+    return of_a - of_b;
+}
+
+work_rows work_scopes_of(const program *p, const roof *gpu, const node_time *measured, int depth) {
+    work_rows rows = {.p = p, .times = program_runs_in_step(p)};
+    int room = 0, length;
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        if (!is_counted(p, n, measured)) continue;
+        const char *path = n->scope ? n->scope : "";
+        work_sum sum = sum_of(p, n, gpu, measured);
+        for (int d = 1; d <= depth && (length = cut_path(path, d)) >= 0; d++)
+            work_sum_add(&scope_row(&rows, &room, path, length, d)->sum, &sum, 1);
+        work_sum_add(&rows.all, &sum, 1);
+    }
+    if (rows.n) qsort(rows.v, (size_t)rows.n, sizeof *rows.v, by_path);
+    return rows;
+}
+
 roof_bound work_bound(const work_sum *s) {
     roof_bound best = BOUND_LAUNCH;
     for (int b = 0; b < BOUNDS; b++)
@@ -102,4 +152,15 @@ json_t *work_rows_json(const work_rows *rows, work_more *more) {
     json_t *all = work_sum_json(&rows->all, more);
     json_object_set_new(all, "ops", ops);
     return all;
+}
+
+json_t *work_scopes_json(const work_rows *rows, work_more *more) {
+    json_t *scopes = json_array();
+    for (int i = 0; i < rows->n; i++) {
+        json_t *one = sum_json(&rows->v[i].sum, rows->all.seconds, more);
+        json_object_update_new(one,
+                               json_pack("{s:s, s:i}", "scope", rows->v[i].scope, "depth", rows->v[i].depth));
+        json_array_append_new(scopes, one);
+    }
+    return scopes;
 }

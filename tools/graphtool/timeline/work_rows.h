@@ -17,9 +17,12 @@ typedef struct work_sum {
     double bound[BOUNDS]; /* estimated seconds by what bounds their nodes */
 } work_sum;
 
+/* Of an op and a kernel, or of a scope with all in it. */
 typedef struct work_row {
     const weft_op *op;
     const char *kernel;
+    const char *scope; /* its path, "" for nodes without one */
+    int depth;         /* its parts */
     work_sum sum;
 } work_row;
 
@@ -40,6 +43,8 @@ typedef struct node_time {
  * `measured`: by the node's order; NULL: a run of a steady training (runtime/plan/refresh.h), with seconds
  * that are estimated for `gpu`. */
 work_rows work_rows_of(const program *p, const roof *gpu, const node_time *measured);
+/* The same by scope, a scope before those in it, down to so many parts of a path. */
+work_rows work_scopes_of(const program *p, const roof *gpu, const node_time *measured, int depth);
 void work_sum_add(work_sum *to, const work_sum *from, int times);
 /* What most of the estimated seconds are bound by. */
 roof_bound work_bound(const work_sum *s);
@@ -50,5 +55,7 @@ typedef void work_more(json_t *to, const work_sum *s, double all_seconds);
  * sum; of rows, with "ops" for each. */
 json_t *work_sum_json(const work_sum *s, work_more *more);
 json_t *work_rows_json(const work_rows *rows, work_more *more);
+/* An array with "scope" and "depth" for each. */
+json_t *work_scopes_json(const work_rows *rows, work_more *more);
 
 #endif

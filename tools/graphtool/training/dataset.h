@@ -19,13 +19,13 @@ typedef struct dataset {
 
 /* Opens the files of NAME[,NAME...]=FILE[:option=value,...] options (weft/source.h), until the end. */
 dataset *dataset_load(const text_list *files);
-/* Fixed-seed numbers for every input of the model's training graphs but those of --set, SYNTHETIC_BATCHES
- * batches of them, over and over: normal ones for floating point, and integers below the limit that the
+/* Fixed-seed numbers for every input of the flow's graphs but those of --set, SYNTHETIC_BATCHES batches of
+ * them, over and over: normal ones for floating point, and integers below the limit that the
  * graph implies (classes of a loss, rows of an embedding, otherwise 256 for u8). Inputs without a batch axis
  * get one number, which is added to *set, as weft_trainer_options has it. */
 dataset *dataset_synthetic(const weft_model *m, const weft_plan *plan, const options *o, const char **set);
 /* The bytes that these are. */
-uint64_t dataset_synthetic_bytes(const weft_model *m, const weft_plan *plan, const options *o);
+uint64_t dataset_synthetic_bytes(const weft_plan *plan, const options *o);
 /* An empty one, which is closed at the end. */
 dataset *dataset_new(void);
 

@@ -38,12 +38,13 @@ static int64_t limit_of(const weft_node *input) {
     return 0;
 }
 
-/* Of the first training graph that has the input. */
+/* Of the first graph that implies one for the input of that name. */
 static int64_t limit_named(const weft_model *m, const char *name) {
-    for (const weft_graph *g = m->graphs; g; g = g->next)
-        for (const weft_node *n = g->mode == WEFT_TRAIN ? g->first : NULL; n; n = n->next)
-            if (n->op == &weft_op_input && strcmp(input_name(n), name) == 0) return limit_of(n);
-    return 0;
+    int64_t limit = 0;
+    for (const weft_graph *g = m->graphs; g && !limit; g = g->next)
+        for (const weft_node *n = g->first; n && !limit; n = n->next)
+            if (n->op == &weft_op_input && strcmp(input_name(n), name) == 0) limit = limit_of(n);
+    return limit;
 }
 
 /* Integers are in [0, below). */
@@ -94,22 +95,30 @@ static bool is_set(const text_list *set, const char *name) {
     return false;
 }
 
-/* The inputs of all training graphs, each once: two graphs with an input of one name share its batches, and
- * the trainer compares their types. Where no shape names WEFT_BATCH, a batch is what the first axis says. */
-static wanted inputs_of(const weft_model *m, const weft_plan *plan, const options *o) {
-    wanted w = {.rows = 0};
+/* Adds the inputs of a graph that are not there yet. Returns whether a shape names WEFT_BATCH. */
+static bool add_inputs(wanted *w, const weft_plan *plan, const char *graph, const options *o) {
     weft_port p;
     bool names_batch = false;
-    for (const weft_graph *g = m->graphs; g; g = g->next)
-        for (int i = 0; g->mode == WEFT_TRAIN && weft_plan_input(plan, g->name, i, &p); i++) {
-            int k = 0;
-            while (k < w.n && strcmp(w.list[k].name, p.name)) k++;
-            if (k == OPTIONS_MAX_DATA) tool_fail("more than %d inputs: too many for bench", k);
-            if (k < w.n || is_set(&o->set, p.name)) continue;
-            w.list[w.n++] = p;
-            if (p.ndim && !w.rows) w.rows = p.shape[0];
-            names_batch = names_batch || p.has_batch;
-        }
+    for (int i = 0; weft_plan_input(plan, graph, i, &p); i++) {
+        int k = 0;
+        while (k < w->n && strcmp(w->list[k].name, p.name)) k++;
+        if (k == OPTIONS_MAX_DATA) tool_fail("more than %d inputs: too many for bench", k);
+        if (k < w->n || is_set(&o->set, p.name)) continue;
+        w->list[w->n++] = p;
+        if (p.ndim && !w->rows) w->rows = p.shape[0];
+        names_batch = names_batch || p.has_batch;
+    }
+    return names_batch;
+}
+
+/* The inputs of the flow's graphs, each once: two graphs with an input of one name share its batches, and the
+ * trainer compares their types. Where no shape names WEFT_BATCH, a batch is what the first axis says. */
+static wanted inputs_of(const weft_plan *plan, const options *o) {
+    wanted w = {.rows = 0};
+    weft_flow_step s;
+    bool names_batch = false;
+    for (int i = 0; weft_plan_flow(plan, i, &s); i++)
+        names_batch = add_inputs(&w, plan, s.graph, o) || names_batch;
     if (names_batch) w.rows = weft_plan_batch(plan);
     return w;
 }
@@ -149,9 +158,9 @@ static void add_input(dataset *d, const weft_port *p, int64_t below, uint64_t se
     d->n_names = ++d->of.n;
 }
 
-uint64_t dataset_synthetic_bytes(const weft_model *m, const weft_plan *plan, const options *o) {
+uint64_t dataset_synthetic_bytes(const weft_plan *plan, const options *o) {
     uint64_t bytes = 0;
-    const wanted w = inputs_of(m, plan, o);
+    const wanted w = inputs_of(plan, o);
     for (int i = 0; i < w.n; i++)
         if (has_rows(&w, &w.list[i])) bytes += (uint64_t)w.list[i].bytes * SYNTHETIC_BATCHES;
     return bytes;
@@ -159,7 +168,7 @@ uint64_t dataset_synthetic_bytes(const weft_model *m, const weft_plan *plan, con
 
 dataset *dataset_synthetic(const weft_model *m, const weft_plan *plan, const options *o, const char **set) {
     dataset *d = dataset_new();
-    const wanted w = inputs_of(m, plan, o);
+    const wanted w = inputs_of(plan, o);
     for (int i = 0; i < w.n; i++) {
         const weft_port *p = &w.list[i];
         int64_t below = limit_named(m, p->name);

@@ -10,7 +10,7 @@ enum { LOADED_BATCHES = 3 };
 static void check_memory(const options *o, const weft_model *m, const weft_plan *plan,
                          const weft_compile_options *compile) {
     int64_t batch = weft_plan_batch(plan);
-    uint64_t made = dataset_synthetic_bytes(m, plan, o), loaded = made / SYNTHETIC_BATCHES * LOADED_BATCHES;
+    uint64_t made = dataset_synthetic_bytes(plan, o), loaded = made / SYNTHETIC_BATCHES * LOADED_BATCHES;
     weft_fit_options how = {.local_world = o->comm ? o->comm->local_world : 1,
                             .model = m,
                             .compile = compile,

@@ -1,5 +1,5 @@
-/* workload.h - training steps to be timed: on eight synthetic batches in memory, or repeatedly over
- * --data. */
+/* workload.h - steps of a flow to be timed, which need not train: on eight synthetic batches in memory, or
+ * repeatedly over --data. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_TRAINING_WORKLOAD_H
 #define WEFT_TOOLS_GRAPHTOOL_TRAINING_WORKLOAD_H
 

@@ -338,11 +338,11 @@ static void finish_graph(view_graph *g, const program *p) {
     view_layout(g);
 }
 
-view_plan *view_collect(view_texts *texts, const weft_model *m, const options *o, const char *fields) {
-    view_plan *v = plan_new(texts, tool_compile_with(m, o, o->graph, fields));
+view_plan *view_collect(view_texts *texts, const weft_model *m, const options *o) {
+    view_plan *v = plan_new(texts, tool_compile(m, o, o->graph));
     add_states(v, v->plan, end_of_passes);
     for (int i = pass_at(last_pass); i >= pass_at(first_pass); i--) {
-        weft_plan *plan = tool_compile_until(m, o, fields, weft_pass_name(i));
+        weft_plan *plan = tool_compile_until(m, o, weft_pass_name(i));
         add_states(v, plan, i == pass_at(first_pass) ? "built" : weft_pass_name(i));
         weft_plan_free(plan);
     }

@@ -134,9 +134,8 @@ void *view_new(arena *a, int64_t count, size_t width);
 void *view_grow(arena *a, void *array, int count, size_t width);
 
 /* ---- the steps ---- */
-/* collect.c: compiles the model, up to each pass that may change nodes, and collects all states. fields:
- * other compile options, as --against has them; NULL: none. */
-view_plan *view_collect(view_texts *texts, const weft_model *m, const options *o, const char *fields);
+/* collect.c: compiles the model, up to each pass that may change nodes, and collects all states. */
+view_plan *view_collect(view_texts *texts, const weft_model *m, const options *o);
 /* variables.c: the parameters and buckets of the plan; the number of one of either kind, -1: there is
  * none. */
 void view_variables(view_plan *v);
