@@ -302,15 +302,20 @@ static void put_metadata(message *node, const char *key, const char *value) {
     put_message(node, 9, &entry);
 }
 
-/* out = in + bias, as the module of "['', 'm', 'm.1', 'add']" would; NULL: without metadata. */
-static void put_sum(message *graph, const char *in, const char *bias, const char *out, const char *scopes) {
+/* out = op(in, bias), as the module of "['', 'm', 'm.1', 'add']" would; NULL: without metadata. */
+static void put_pair(message *graph, const char *op, const char *in, const char *bias, const char *out,
+                     const char *scopes) {
     message node = {0};
     put_text(&node, 1, in);
     put_text(&node, 1, bias);
     put_text(&node, 2, out);
-    put_text(&node, 4, "Add");
+    put_text(&node, 4, op);
     if (scopes) put_metadata(&node, "pkg.torch.onnx.name_scopes", scopes);
     put_message(graph, 1, &node);
+}
+
+static void put_sum(message *graph, const char *in, const char *bias, const char *out, const char *scopes) {
+    put_pair(graph, "Add", in, bias, out, scopes);
 }
 
 /* A file that reads x[N, 2] and makes y. */
@@ -366,7 +371,7 @@ TEST(vectors_that_an_exporter_took_for_equal_are_parameters_of_their_own) {
          false,
          {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'add']", "['', 'm', 'm.1', 'add']"},
          "b m/1/b "},
-        {1, false, {"['', 'm', 'm.0', 'add']", "['', 'add']", "['']"}, "b b_2 "},
+        {1, false, {"['', 'm', 'm.0', 'add']", "['', 'add']", "['']"}, "m/0/b b "},
         {1, true, {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'add']", "['', 'm', 'm.0', 'add']"}, "b c "},
         {2, false, {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'add']", NULL}, "b "},
     };
@@ -378,6 +383,49 @@ TEST(vectors_that_an_exporter_took_for_equal_are_parameters_of_their_own) {
         put_sum(&graph, "y0", rows[i].is_renamed ? "c" : "b", "y1", rows[i].scopes[1]);
         put_sum(&graph, "y1", "b", "y", rows[i].scopes[2]);
         put_message(&graph, 5, &bias);
+        message file = file_with_ports(&graph, 2);
+        parameters_of(&file, paths, sizeof paths, note);
+        CHECK_SAYS(!strcmp(paths, rows[i].paths), "row %zu: %s", i, paths);
+        bool is_apart = strchr(paths, ' ')[1];
+        CHECK_SAYS((strstr(note, "stores once") != NULL) == is_apart, "row %zu: %s", i, note);
+    }
+}
+
+TEST(each_layer_has_the_vector_of_its_name) {
+    static const struct {
+        const char *name, *op; /* of the vector; of the second node that reads it */
+        bool is_twice;         /* the file has another vector that is equal */
+        bool is_input;         /* the vector is an input, too */
+        const char *scopes[2], *paths;
+    } rows[] = {
+        /* the file has the name of the module that is called last */
+        {"m.1.b",
+         "Add",
+         false,
+         false,
+         {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'add']"},
+         "m/0/b m/1/b "},
+        /* an exporter that stores equal ones twice: the two layers are tied */
+        {"m.0.b", "Add", true, false, {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'add']"}, "m/0/b "},
+        /* a buffer: what subtracts has no weights */
+        {"m.0.b", "Sub", false, false, {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'sub']"}, "m/0/b "},
+        {"m.0.b",
+         "LayerNormalization",
+         false,
+         false,
+         {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'norm']"},
+         "m/0/b m/1/weight "},
+        {"m.0.b", "Add", false, true, {"['', 'm', 'm.0', 'add']", "['', 'm', 'm.1', 'add']"}, "m/0/b "},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char paths[300] = "", note[400];
+        message graph = {0}, vector = pair_of(rows[i].name, 1, 1), other = pair_of("q", 1, 1), port = {0};
+        put_sum(&graph, "x", rows[i].name, "y0", rows[i].scopes[0]);
+        put_pair(&graph, rows[i].op, "y0", rows[i].name, "y", rows[i].scopes[1]);
+        put_message(&graph, 5, &vector);
+        if (rows[i].is_twice) put_message(&graph, 5, &other);
+        put_text(&port, 1, rows[i].name);
+        if (rows[i].is_input) put_message(&graph, 11, &port);
         message file = file_with_ports(&graph, 2);
         parameters_of(&file, paths, sizeof paths, note);
         CHECK_SAYS(!strcmp(paths, rows[i].paths), "row %zu: %s", i, paths);
@@ -957,6 +1005,7 @@ SUITE("onnx", {T(a_file_computes_what_onnxruntime_computes_at_each_batch),
                T(a_constant_is_no_input),
                T(equal_running_statistics_are_states_of_their_own),
                T(vectors_that_an_exporter_took_for_equal_are_parameters_of_their_own),
+               T(each_layer_has_the_vector_of_its_name),
                T(a_folded_norm_is_reported),
                T(what_an_exporter_named_is_called_after_its_module),
                T(statistics_that_are_to_be_kept_must_be_there),

@@ -15,7 +15,7 @@ static bool has_folded_norm(const onnx_node *n) {
 static const char *folded_note(importer *in) {
     kit_line l = {0};
     kit_add(&l,
-            "BatchNorm is folded into %d layer%s, which train%s as they are, without statistics of batches: "
+            "BatchNorm is folded into %d layer%s, which train%s without statistics of batches: "
             "torch.onnx.export(..., optimize=False) keeps it, and with dynamo=False "
             "training=TrainingMode.PRESERVE, do_constant_folding=False",
             in->onnx->n_norms, in->onnx->n_norms == 1 ? "" : "s", in->onnx->n_norms == 1 ? "s" : "");

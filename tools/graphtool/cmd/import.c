@@ -49,6 +49,12 @@ static weft_value *loss_value(const loss_kind *kind, weft_graph *g, weft_value *
     int n = 0, ndim = weft_ndim(output);
     bool has_classes = kind->target == WEFT_I64, is_text = has_classes && ndim == 3;
     int classes = is_text ? 2 : 1;
+    int64_t length = ndim ? weft_dim(output, 0) : 0, per_batch = 0, rest;
+    bool is_known = ndim && weft_dim_batch(output, 0, &per_batch, &rest);
+    if (is_known && !per_batch && length != weft_model_batch(weft_graph_model(g)))
+        tool_fail(
+            "import: --loss: the file's batch is %lld: give -b %lld, or export it with a free first axis",
+            (long long)length, (long long)length);
     for (int i = 0; i < ndim; i++)
         if (!has_classes || i != classes) shape[n++] = i ? weft_dim(output, i) : WEFT_BATCH;
     weft_value *target = weft_input(g, kind->input, kind->target, n, shape);

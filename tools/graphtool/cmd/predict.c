@@ -107,17 +107,31 @@ static const char *output_of(weft_model *m, const options *o, const char *graph)
     return name;
 }
 
-/* --argmax: where the highest score lies, as the output "argmax". Scores are on axis 1, of texts [B, T, C] on
- * the last. */
+static bool has_output(const weft_graph *g, const char *name) {
+    const graph_output *p = g->outputs;
+    while (p && strcmp(p->name, name)) p = p->next;
+    return p != NULL;
+}
+
+/* "argmax", or the first of "argmax_2", ... that the graph does not have. */
+static const char *free_name(const weft_graph *g) {
+    const char *name = "argmax";
+    for (int i = 2; has_output(g, name); i++) name = tool_text("argmax_%d", i);
+    return name;
+}
+
+/* --argmax: where the highest score lies, as another output. Scores are on axis 1, of texts [B, T, C] on the
+ * last. */
 static const char *argmax_of(weft_model *m, const char *graph, const char *output) {
     weft_graph *g = graph_find(m, graph);
     const graph_output *p = g->outputs;
     while (p && output && strcmp(p->name, output)) p = p->next;
     int ndim = p ? weft_ndim(p->value) : 0;
     if (ndim < 2) tool_fail("--argmax has no effect on an output without an axis of classes: use --fetch");
-    weft_output(weft_argmax(p->value, ndim == 3 ? 2 : 1, false), "argmax");
+    const char *name = free_name(g);
+    weft_output(weft_argmax(p->value, ndim == 3 ? 2 : 1, false), name);
     if (weft_model_error(m)->status) tool_error(weft_model_error(m));
-    return "argmax";
+    return name;
 }
 
 /* Without data, a PNG's default batch is the number of its images. */

@@ -199,8 +199,7 @@ const option_row option_rows[] = {
     ROW("estimate", 0, "GPU", TEXT, estimate, WORDS(option_roofs), NULL,
         "the same with the time that a GPU is expected to take: h100 or h200", ),
     TEXT_ROW("against", 0, "OPTIONS", against,
-             "other options for the second of two: \"--threads 1 --batch 64\"; both are of MODEL where it is "
-             "the only one", ),
+             "other options for the second model, or for a second run of one: \"--threads 1\"", ),
     ROW("view", 0, "VIEW", TEXT, view, WORDS(option_views), NULL,
         "graph, as written; program, as it runs; plan, buckets and streams (graph)", ),
     FLAG_ROW("all", 'a', all,
