@@ -4,7 +4,7 @@
 set(PAGE ${CMAKE_CURRENT_LIST_DIR}/../tools/graphtool/view/page)
 # A script uses what those above it define.
 set(PAGE_SCRIPTS data words state walk boxes layout draw edges camera details groups pen timeline memory streams table tables changes
-                 search select passes link keys print main)
+                 search select passes pair link keys print main)
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
     set(page_sources ${PAGE}/page.html ${PAGE}/page.css)

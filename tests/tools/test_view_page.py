@@ -281,6 +281,71 @@ def a_link_shows_the_same():
         same(shown(), "", wrong)
 
 
+def what_is_done_is_undone_by_back():
+    show(known.tiny())
+    at_first = address()
+    b.click("[data-toggle='15']")
+    same(address()["open"], "1", "a scope opened")
+    click_box("input %0, f32[8,4], forward")
+    address()
+    tab("memory")
+    address()
+    b.run("document.getElementById('step').focus()")
+    b.key("ArrowRight")
+    b.key("ArrowRight")
+    same(address()["step"], "2", "the step moved")
+    b.key("[")
+    same(address()["pass"], "1", "a pass before")
+
+    def back(*parts):
+        b.run("history.back()")
+        b.run("new Promise(done => setTimeout(done, 300))")
+        now = address()
+        return [now.get(part) for part in parts] if parts else now
+
+    same(back("pass", "tab", "step", "sel"), ["2", "memory", "2", "n0"], "back to the last pass, the step as it was left")
+    same(back("tab", "sel", "open"), ["graph", "n0", "1"], "back to the graph")
+    same((shown(), back("sel", "open")), ("n0", [None, "1"]), "back to no selection")
+    same(shown(), "", "which the details say, too")
+    same(back(), at_first, "back to the first view")
+
+
+def the_other_plan_shows_the_same():
+    show(known.pair(), "#plan=0&open=1.2.3&loose=2&sel=n4&pass=1&view=-40,30,0.9")
+    before = b.run("document.querySelector('[data-box=\"4\"]').getBoundingClientRect().top")
+    choose("plan", 1)
+    now = address()
+    same([now.get(k) for k in ("plan", "sel", "open", "loose", "pass")], ["1", "n4", "1.2.3", "2", "1"], "selection, scopes and pass stay")
+    same((now["view"].split(",")[2], b.run("document.querySelector('[data-box=\"4\"]').getBoundingClientRect().top")), ("0.9", before), "zoom and place, too")
+    b.click("[data-box='1']")
+    choose("plan", 0)
+    same(shown(), "n3", "the node that the difference pairs it with")
+    b.click("[data-box='6']")
+    b.click("#details .link[data-select='v6']")
+    choose("plan", 1)
+    same(shown(), "v7", "a value is its node's")
+    choose("plan", 0)
+    same(shown(), "v6", "and back")
+    b.click("[data-box='5']") if "identity %5, f32[8,4], forward" in labels() else b.run("location.hash = '#plan=0&open=1&sel=n12'")
+    b.settle()
+    choose("plan", 1)
+    same(shown(), "", "what the other has not is not selected")
+
+
+def an_earlier_pass_has_no_places():
+    show(known.tiny(), "#open=1.2.3&loose=2&sel=n4")
+    check("Kept alive" in details() and "address" in details(), "the last pass has them")
+    b.key("[")
+    for part in ("Kept alive", "address", "alive\n", "step\n", "kernel\n", "10.0 us"):
+        check(part not in details(), f"an earlier one does not: '{part}' in {details()}")
+    check("those of what runs" in details(), "but says where they are")
+    for name in ("memory", "streams", "tables"):
+        tab(name)
+        check(b.run(f"document.querySelector('#view-{name} .of-last').checkVisibility()") and "autodiff" in text(f"#view-{name} .of-last"), f"{name} says that it shows what runs")
+    b.key("]")
+    check(b.run("!document.querySelector('#view-tables .of-last').checkVisibility()"), "not at the last pass")
+
+
 def the_mouse_moves_what_is_seen():
     show(known.tiny(), "#open=1&view=10,20,1&sel=n0")
     x, y = b.run("(() => { const r = document.getElementById('picture').getBoundingClientRect(); return [r.left, r.top]; })()")
@@ -496,6 +561,9 @@ def differences_are_listed_and_drawn():
     same((address().get("plan"), shown()), ("0", "n5"), "what only A has is shown in A")
     check(b.run("document.querySelector('[data-box=\"5\"]').classList.contains('removed')"), "and marked")
     choose("plan", 1)
+    b.click("[data-do='fit']")
+    b.key("]")
+    b.key("]")
     check(b.run("document.querySelector('[data-box=\"13\"]').classList.contains('added')"), "the added node is marked in B")
 
 
@@ -578,7 +646,7 @@ def nodes_keep_their_places(where):
 
 
 CASES = [scopes_open_and_equal_ones_are_drawn_once, a_layer_lies_beside_its_gradient, a_selected_node_says_all, a_path_leads_from_one_to_another,
-         the_slider_moves_over_passes, the_mouse_moves_what_is_seen, the_search_finds_and_opens, the_keyboard_is_enough, a_link_shows_the_same, the_memory_map_has_each_buffer,
+         the_slider_moves_over_passes, what_is_done_is_undone_by_back, the_other_plan_shows_the_same, an_earlier_pass_has_no_places, the_mouse_moves_what_is_seen, the_search_finds_and_opens, the_keyboard_is_enough, a_link_shows_the_same, the_memory_map_has_each_buffer,
          exposed_waits_are_marked, tables_sort_and_select, text_is_legible, it_works_at_400_percent, everything_has_a_name,
          what_is_seen_is_saved_as_svg, names_are_text, differences_are_listed_and_drawn, large_plans_draw_what_is_seen,
          pages_of_two_models_and_of_measured_times_open, models_of_the_zoo_open]

@@ -54,10 +54,7 @@ function planOfChange(c) {
 function showChange(at) {
     const c = data.difference.changes[at], plan = planOfChange(c);
     if (!c.nodes || c.nodes[plan] < 0) return;
-    if (state.plan !== plan || state.graph !== c.graphs[plan]) {
-        showGraph(plan, c.graphs[plan]);
-        change("all");
-    }
+    if (state.plan !== plan || state.graph !== c.graphs[plan]) showOther(plan, c.graphs[plan]);
     state.tab = "graph";
     select("node", c.nodes[plan]);
 }

@@ -15,8 +15,9 @@ function sumOver(belongs) {
 function addSums(list) {
     const sum = sumOver(nodeTest(state.selection));
     addRow(list, "nodes", sum.nodes.toLocaleString("en"));
-    addRow(list, "buffers", bytesText(sum.bytes));
-    if (g.time.kind !== "steps") addRow(list, "time", timeText(sum.us) + " (" + g.time.kind + ")");
+    if (isLastPass()) addRow(list, "bytes written", bytesText(sum.bytes));
+    if (isLastPass() && g.time.kind !== "steps")
+        addRow(list, "time", timeText(sum.us) + " (" + g.time.kind + ")");
     if (sum.flop) addRow(list, "work", flopText(sum.flop));
 }
 

@@ -32,6 +32,11 @@ function redraw() {
         if (!view.tab || view.tab === state.tab) view.draw(what);
 }
 
+/* Whether the slider is at what runs: kernels, steps, times and memory are of that alone. */
+function isLastPass() {
+    return state.pass === g.last;
+}
+
 function exists(i) {
     return g.nodes.first[i] <= state.pass && state.pass <= g.nodes.last[i];
 }
