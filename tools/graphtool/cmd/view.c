@@ -2,6 +2,8 @@
 #include "tools/graphtool/model/tools.h"
 #include "tools/graphtool/view/view.h"
 
+#include <string.h>
+
 static void free_texts(void *texts) {
     arena_free(&((view_texts *)texts)->memory);
 }
@@ -15,6 +17,18 @@ static view_plan *plan_of(view_texts *texts, const options *o, const char *file,
     return v;
 }
 
+static const char *file_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Two plans of one name are called by their files, and by what --against changes. */
+static void tell_apart(view_plan *const plans[2], const options *o) {
+    if (strcmp(plans[0]->name, plans[1]->name) != 0) return;
+    plans[0]->name = file_of(o->model);
+    plans[1]->name = o->other ? file_of(o->other) : tool_text("%s, %s", file_of(o->model), o->against);
+}
+
 static int view_run(const options *o) {
     if (!o->output) tool_fail("view: -o FILE.html is needed");
     out_check(o->output);
@@ -22,6 +36,7 @@ static int view_run(const options *o) {
     bool has_two = o->other || o->against;
     view_plan *plans[2] = {plan_of(texts, o, o->model, NULL)};
     if (has_two) plans[1] = plan_of(texts, o, o->other ? o->other : o->model, o->against);
+    if (has_two) tell_apart(plans, o);
     view_write(o->output, view_json(texts, plans, has_two ? 2 : 1));
     return EXIT_FINE;
 }

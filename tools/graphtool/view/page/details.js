@@ -1,7 +1,9 @@
 /* details.js - the panel beside the views: all that is known of the selection, and questions about it. */
 function addRow(list, name, ...what) {
     const said = what.filter(w => w !== "" && w !== undefined);
-    if (said.length) list.append(element("dt", {}, name), element("dd", {}, ...said));
+    if (!said.length) return;
+    list.append(element("dt", TIPS.has(name) ? {title: TIPS.get(name)} : {}, name),
+                element("dd", {}, ...said));
 }
 
 /* A heading and a list of at most `most` items, each as lineOf() has it. */
@@ -156,6 +158,14 @@ function selectedNode() {
     return kind === "node" ? id : kind === "value" ? g.values.node[id] : -1;
 }
 
+/* What a path that has begun waits for. */
+function awaitedEnd() {
+    if (state.start < 0 || state.path.length) return [];
+    const said = "A path begins at " + cut(nodeName(g, state.start), 40) +
+                 ". Select where it ends, then press p. Escape forgets it.";
+    return [element("p", {id: "awaited", role: "status"}, said)];
+}
+
 /* Along data from the start to the selection, or from the selection to the start. */
 function findPath() {
     const end = selectedNode();
@@ -204,6 +214,17 @@ function drawDetails() {
     if (!isLastPass())
         panel.append(element("p", {class: "quiet"},
                              kind === "node" || kind === "value" ? OF_WHAT_RUNS : SUMS_OF_WHAT_RUNS));
+    panel.hidden = !state.hasPanel;
+    byId("panel-button").setAttribute("aria-expanded", state.hasPanel);
+    panel.prepend(element("button", {
+                      type: "button",
+                      "data-do": "panel",
+                      class: "close",
+                      "aria-label": "Close the details",
+                      title: "Close (d)"
+                  },
+                          "\u00d7"),
+                  ...awaitedEnd());
     const title = (kind ? "selected: " : "") + panel.querySelector("h2").textContent;
     if (byId("status").textContent !== title) byId("status").textContent = title; // what a screen reader says
 }

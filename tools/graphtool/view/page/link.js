@@ -29,7 +29,7 @@ function addressText() {
         view: viewText(address.view || [camera.x, camera.y, camera.k])
     };
     if (data.plans.length > 1) parts.plan = state.plan;
-    if (!state.keepPlaces) parts.places = 0;
+    if (state.keepPlaces) parts.places = 1;
     return "#" +
            Object.keys(parts).filter(key => parts[key] !== "").map(key => key + "=" + parts[key]).join("&");
 }
@@ -85,7 +85,7 @@ function readAddress() {
     if (parts.open !== undefined || parts.view !== undefined)
         state.open = new Set(numbersOf(parts.open, g.scopes.count));
     state.loose = new Set(numbersOf(parts.loose, g.scopes.count));
-    state.keepPlaces = parts.places !== "0";
+    state.keepPlaces = parts.places === "1";
     state.selection = parts.sel ? selectionOf(parts.sel) : null;
     const view = (parts.view || "").split(",").map(Number);
     address.view =

@@ -1,6 +1,13 @@
 /* passes.js - the head of the page: which plan, which graph, and the slider over the compiler's passes. */
 function setPass(pass) {
+    if (pass !== state.pass && state.choosesPlaces) keepPlaces(true);
     state.pass = pass;
+    change("boxes");
+}
+
+function keepPlaces(isKept) {
+    state.keepPlaces = isKept;
+    state.choosesPlaces = false;
     change("boxes");
 }
 
@@ -71,8 +78,5 @@ function listenHead() {
         change("all");
     });
     byId("plan").addEventListener("change", e => showPlan(Number(e.target.value)));
-    byId("keep-places").addEventListener("change", e => {
-        state.keepPlaces = e.target.checked;
-        change("boxes");
-    });
+    byId("keep-places").addEventListener("change", e => keepPlaces(e.target.checked));
 }
