@@ -345,6 +345,9 @@ def a_link_shows_the_same():
     b.run("location.hash = '#open=1&sel=s1&tab=graph'")
     b.settle()
     same((shown(), "scope net/a, forward, 2 nodes, one of 2 equal" in labels()), ("s1", True), "an address that changes is shown")
+    b.run("location.hash = '#sel=n3'")
+    b.settle()
+    same((shown(), lit()), ("n3", ["linear %3, f32[8,4], forward"]), "what is selected is opened where nothing says what is")
     b.run("location.hash = '#open=1&view=-80,33,0.75'")
     b.settle()
     same((b.run("document.getElementById('camera').getAttribute('transform')"), address()["view"]), ("translate(-80 33) scale(0.75)", "-80,33,0.75"), "the part that is seen")
@@ -412,6 +415,7 @@ def an_earlier_pass_has_no_places():
     b.key("[")
     for part in ("Kept alive", "address", "alive\n", "step\n", "kernel\n", "10.0 us"):
         check(part not in details(), f"an earlier one does not: '{part}' in {details()}")
+    check(" us" not in b.run("document.getElementById('boxes').textContent"), "nor do boxes have times")
     check("those of what runs" in details(), "but says where they are")
     for name in ("memory", "streams", "tables"):
         tab(name)
@@ -742,6 +746,9 @@ def pages_of_two_models_and_of_measured_times_open():
     subprocess.run([zoo, "gpt", "--layers=2", *sizes, "-o", a], check=True)
     subprocess.run([zoo, "gpt", "--layers=3", *sizes, "-o", more], check=True)
     subprocess.run([tool, "view", a, more, "-o", page], check=True)
+    b.open(f"file://{page}")
+    same(b.run("[...document.querySelectorAll('#plan option')].map(e => e.textContent)"), ["A a.bin", "B b.bin"], "plans of one name are called by their files")
+    check("input tokens" in b.run("document.getElementById('boxes').textContent"), "an input has its name")
     b.open(f"file://{page}#tab=changes")
     added = b.run("[...document.querySelectorAll('#changes tbody tr')].find(r => r.cells[2].textContent === 'node' && r.textContent.includes('added')).dataset.select")
     b.click(f"#changes [data-select='{added}'] button")

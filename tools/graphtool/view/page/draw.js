@@ -40,19 +40,12 @@ function shortType(i) {
     return mainType(i).replace(/:s\(.*/, "") + (more > 0 ? " +" + more : "");
 }
 
-/* What a node does; of a parameter, an input or a state, its own name. */
+/* What a node does; of a parameter, a state or an input, its own name. */
 function shortName(i) {
     if (isVariable(i))
         return texts[planOf(state.plan).parameters.path[g.nodes.parameter[i]]].replace(/.*\//, "");
-    const op = texts[g.nodes.op[i]],
-          named = op === "input" || op === "state" ? attributeOf(i, op === "input" ? "name" : "path") : "";
-    return named ? (op === "input" ? "input " : "") + named.replace(/.*\//, "") : op;
-}
-
-/* The text of an attribute as the plan writes it: name="image". */
-function attributeOf(i, key) {
-    const found = texts[g.nodes.attrs[i]].match(new RegExp("(?:^|[ ,])" + key + "=\"?([^\",]*)"));
-    return found ? found[1] : "";
+    const op = texts[g.nodes.op[i]], own = ownName(g, i);
+    return op === "input" && own ? "input " + own : own || op;
 }
 
 function copiesOf(s) {
@@ -70,7 +63,7 @@ function nodesText(b) {
 /* Of a scope's nodes, or of a node; "" without times. */
 function timeOfBox(b) {
     const us = isScopeBox(b) ? boxes.us[b - g.count] : g.nodes.us[b];
-    return g.time.kind === "steps" || us <= 0 ? "" : timeText(us);
+    return g.time.kind === "steps" || !isLastPass() || us <= 0 ? "" : timeText(us);
 }
 
 /* For screen readers, and the tests. */

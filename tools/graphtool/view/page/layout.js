@@ -103,12 +103,12 @@ function linesOf(children, phase) {
 }
 
 /* Centres of a line's boxes: each under the middle of its neighbours above, as far as those beside it leave
- * room. */
-function placeLine(line, above) {
+ * room. Updates, of which many read the same, lie side by side. */
+function placeLine(line, above, phase) {
     let last = -Infinity, off = 0, known = 0;
     for (const b of line) {
         let sum = 0, n = 0;
-        for (const e of listOf(above.groups, b)) {
+        for (const e of phase === UPDATE ? [] : listOf(above.groups, b)) {
             const x = layout.x[above.upper[e]];
             if (Number.isNaN(x)) continue;
             sum += above.weight[e] * x;
@@ -137,7 +137,7 @@ function sizeFrame(frame, above) {
         layout.x[c[2]] = NaN;
     }
     for (const line of linesOf(children, phaseOfBox(frame))) {
-        placeLine(line, above);
+        placeLine(line, above, phaseOfBox(frame));
         let tallest = 0;
         for (const b of line) {
             layout.y[b] = y;

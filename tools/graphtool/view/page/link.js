@@ -87,6 +87,9 @@ function readAddress() {
     state.loose = new Set(numbersOf(parts.loose, g.scopes.count));
     state.keepPlaces = parts.places === "1";
     state.selection = parts.sel ? selectionOf(parts.sel) : null;
+    const node = selectedNode();
+    if (node >= 0 && parts.open === undefined) reveal(g.nodes.scope[node]);
+    state.isAwaited = state.selection !== null && parts.view === undefined;
     const view = (parts.view || "").split(",").map(Number);
     address.view =
         view.length === 3 && view.every(Number.isFinite) && view[2] >= SMALLEST && view[2] <= LARGEST ? view

@@ -64,7 +64,7 @@ function drawLabels(pen) {
               height = toY(memory, offset[v]) - toY(memory, offset[v] + bytes[v]);
         if (!isThin || height <= 13 || y < ends || x < LEFT || taken.some(other => Math.abs(other - y) < 14))
             continue;
-        const text = texts[g.nodes.op[node[v]]] + ", " + bytesText(bytes[v]), w = 6 * text.length + 6;
+        const text = texts[g.nodes.op[node[v]]] + ", " + bytesText(bytes[v]), w = 5.6 * text.length + 6;
         const left = x + 3 + w > memory.width - RIGHT ? toX(memory, from[v]) - w - 3 : x + 3;
         pen.rect(left, y - 11, w, 14, "ground", "line");
         pen.text(left + 3, y, text);
