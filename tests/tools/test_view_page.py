@@ -307,6 +307,23 @@ def settings_and_words_can_be_read():
     same(b.run("[...document.querySelectorAll('#details dt')].filter(e => e.title).map(e => e.textContent)"), ["arena", "peak"], "rows of these names have tips")
 
 
+def the_whole_is_seen_first_and_a_selection_stays_visible():
+    tool, zoo, file, page = build / "graphtool", build / "weft-zoo", folder / "resnet18.bin", folder / "first.html"
+    subprocess.run([zoo, "resnet18", "-o", file], check=True)
+    subprocess.run([tool, "view", file, "-o", page], check=True)
+    b.open(f"file://{page}", width=1500, height=950)
+    inside = "(() => { const p = document.getElementById('picture').getBoundingClientRect(); return e => { const r = e.getBoundingClientRect(); return p.left <= r.left && r.right <= p.right && p.top <= r.top && r.bottom <= p.bottom; }; })()"
+    check(b.run(f"[...document.querySelectorAll('[data-box].phase')].length === 3 && [...document.querySelectorAll('[data-box].phase')].every({inside})"), "all phases are seen at first")
+    check(float(address()["view"].split(",")[2]) >= 0.6, "and can be read")
+    b.size(1000, 700)
+    for word in ("sgd_update", "layer4 conv2d", "cross_entropy_backward"):
+        b.key("/")
+        b.run("document.getElementById('search').value = ''")
+        b.type(word)
+        b.key("Enter")
+        check(b.run(f"[...document.querySelectorAll('#picture .lit')].some({inside})"), f"{word}: what is selected is in the picture")
+
+
 def the_keyboard_is_enough():
     show(known.tiny())
     b.run("document.getElementById('picture').focus()")
@@ -550,6 +567,8 @@ def tables_sort_and_select():
     want = {"scopes": [["(top)", "140.0 us"], ["net", "60.0 us"], ["net/a", "30.0 us"], ["net/b", "30.0 us"]],
             "parameters": [["net/a/weight", "parameter"], ["net/b/weight", "parameter"]], "buckets": [["net.0", "128 bytes"]]}
     tab("tables")
+    choose("table", "nodes")
+    same(table_rows("#rows")[1], ["linear %1", "net/a", "forward", "10.0 us", f"{1000 / time:.1f} %", "128 bytes", "f32[8,4]", "onednn", "1"], "a node, in the order of steps")
     for name, first in want.items():
         choose("table", name)
         same([row[:2] for row in table_rows("#rows")], first, f"table {name}")
@@ -613,8 +632,10 @@ def everything_has_a_name():
 
 def what_is_seen_is_saved_as_svg():
     keep = "URL.createObjectURL = blob => (window.saved = blob, 'about:blank#'); HTMLAnchorElement.prototype.click = function () { window.named = this.download; }"
-    for address_, needs in (("#open=1.2.3", ("linear", "forward", "\u00d72")), ("#tab=memory", ("peak", "relu")), ("#tab=streams", ("all_reduce", "compute"))):
-        show(known.tiny(), address_, scheme="dark")
+    cases = [(known.tiny(), "#open=1.2.3", ("linear", "forward", "\u00d72")), (known.tiny(), "#tab=memory", ("peak", "relu", "address", "step")),
+             (known.tiny(), "#tab=streams", ("all_reduce", "compute", "comm.", "time")), (known.chain(200), "#tab=memory", ("relu, 4 bytes",)), (known.chain(200), "#tab=streams", ("compute",))]
+    for data, address_, needs in cases:
+        show(data, address_, scheme="dark")
         b.run(keep)
         b.key("x")
         saved = b.run("window.saved.text()")
@@ -623,6 +644,7 @@ def what_is_seen_is_saved_as_svg():
         said = " ".join(root.itertext())
         for part in needs:
             check(part in said, f"{address_}: the SVG lacks '{part}'")
+        check("comm." in needs or "comm." not in said, "no lane of communication without collectives")
         check("var(" not in saved and "<script" not in saved, f"{address_}: it needs no variables and no script")
         check(b.run("window.named").endswith(".svg"), "it has a name")
 
@@ -669,7 +691,9 @@ def two_plans_are_summed_up():
     same(rows["total"], ["864 bytes", "1.09 KiB", "+256 bytes (+29.6 %)"], "memory")
     same(rows["train: arena"], ["704 bytes", "960 bytes", "+256 bytes (+36.4 %)"], "the arena")
     same(rows["train: nodes that run"], ["13", "13", ""], "what is equal has no difference")
-    same(rows["train: peak"], ["388 bytes at step 7 of 13: relu_backward %8", "644 bytes at step 4 of 13: relu %4", "+256 bytes (+66.0 %)"], "peaks")
+    same(rows["train: alive at the peak"], ["388 bytes", "644 bytes", "+256 bytes (+66.0 %)"], "peaks")
+    same(rows["train: step of the peak"], ["7 of 13", "4 of 13", ""], "their steps")
+    same(rows["train: runs at the peak"], ["relu_backward %8", "relu %4", ""], "and what runs then")
     same(rows["train: time of a step"], ["140.0 us", "140.0 us", ""], "times")
     same(table_rows("#changes table[aria-label^=Alive]"), [["net/a", "gelu", "0 bytes", "384 bytes in 3", "+384 bytes"]], "what only B has alive")
     b.click("[data-peak='0.0.8']")
@@ -777,7 +801,8 @@ def nodes_keep_their_places(where):
 
 CASES = [scopes_open_and_equal_ones_are_drawn_once, a_layer_lies_beside_its_gradient, a_selected_node_says_all, a_path_leads_from_one_to_another,
          the_slider_moves_over_passes, what_is_done_is_undone_by_back, the_other_plan_shows_the_same, an_earlier_pass_has_no_places, the_mouse_moves_what_is_seen, the_search_finds_and_opens, values_are_found_and_results_are_seen, a_path_waits_for_its_end,
-         the_panel_closes_and_places_are_kept_when_asked, settings_and_words_can_be_read, the_keyboard_is_enough, a_link_shows_the_same, the_memory_map_has_each_buffer,
+         the_panel_closes_and_places_are_kept_when_asked, settings_and_words_can_be_read, the_whole_is_seen_first_and_a_selection_stays_visible,
+         the_keyboard_is_enough, a_link_shows_the_same, the_memory_map_has_each_buffer,
          exposed_waits_are_marked, tables_sort_and_select, text_is_legible, it_works_at_400_percent, everything_has_a_name,
          what_is_seen_is_saved_as_svg, names_are_text, differences_are_listed_and_drawn, two_plans_are_summed_up, a_scope_of_one_plan_is_marked, large_plans_draw_what_is_seen,
          pages_of_two_models_and_of_measured_times_open, models_of_the_zoo_open]

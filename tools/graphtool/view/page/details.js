@@ -24,7 +24,7 @@ function button(does, text) {
 function valueLine(v) {
     const i = g.values.node[v];
     return element("span", {}, link("v", v, texts[g.values.name[v]]), " " + texts[g.values.type[v]] + " of ",
-                   link("n", i, texts[g.nodes.op[i]]));
+                   link("n", i, (texts[g.nodes.op[i]] + " " + ownName(g, i)).trim()));
 }
 
 function nodeLine(i) {

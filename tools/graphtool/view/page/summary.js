@@ -10,7 +10,7 @@ const NUMBER_TEXTS = {
 /* "+1.5 MiB (+10.0 %)"; "" where nothing differs. */
 function gapText(unit, a, b) {
     if (a === b) return "";
-    const sign = b > a ? "+" : "\u2212", part = a > 0 ? 100 * Math.abs(b - a) / a : 0;
+    const sign = b > a ? "+" : "\u2212", part = a > 0 && b > 0 ? 100 * Math.abs(b - a) / a : 0;
     return sign + NUMBER_TEXTS[unit](Math.abs(b - a)) + (part ? " (" + sign + part.toFixed(1) + " %)" : "");
 }
 
@@ -26,19 +26,29 @@ function summaryTable(name, head, rows, isNumber) {
                    element("tbody", {}, ...rows.map(cells => element("tr", {}, ...cells.map(cell)))));
 }
 
-/* What runs at the peak of a graph; its node, as a link that shows it in its plan. */
-function peakCell(side, plan, number) {
-    if (!side) return "";
-    const graph = number >= 0 ? graphOf(plan, number) : null;
-    const i =
-        graph ? graph.nodes.step.findIndex((s, at) => s === side.step && graph.nodes.last[at] === graph.last)
-              : -1;
-    const made = element("span", {}, bytesText(side.bytes) + " at step " + side.step + " of " + side.steps);
-    if (i >= 0)
-        made.append(": ", element("button",
-                                  {type: "button", class: "link", "data-peak": [plan, number, i].join(".")},
-                                  nodeName(graph, i)));
-    return made;
+/* The node that runs at the peak of a graph, as a link that shows it in its plan. */
+function peakNode(side, plan, number) {
+    if (!side || number < 0) return "";
+    const graph = graphOf(plan, number), {step, last} = graph.nodes;
+    const i = step.findIndex((s, at) => s === side.step && last[at] === graph.last);
+    if (i < 0) return "";
+    const peak = [plan, number, i].join(".");
+    return element("button", {type: "button", class: "link", "data-peak": peak}, nodeName(graph, i));
+}
+
+function peakRows(peak, numbers) {
+    const sides = [peak.first, peak.second], [a, b] = sides.map(side => side ? side.bytes : -1);
+    return [
+        sumCellsOf(peak.graph + ": alive at the peak", "bytes", a, b),
+        [
+            peak.graph + ": step of the peak",
+            ...sides.map(side => side ? side.step + " of " + side.steps : ""), ""
+        ],
+        [
+            peak.graph + ": runs at the peak",
+            ...sides.map((side, plan) => peakNode(side, plan, numbers[plan])), ""
+        ]
+    ];
 }
 
 /* Times of a graph of both plans, where both are measured. */
@@ -54,11 +64,8 @@ function summaryRows() {
                      .filter(row => row.first || row.second)
                      .map(row => sumCellsOf(row.name, row.unit, row.first, row.second));
     peaks.forEach((peak, at) => {
-        const numbers = graphs[at].graphs, {first, second} = peak;
-        rows.push([
-            peak.graph + ": peak", peakCell(first, 0, numbers[0]), peakCell(second, 1, numbers[1]),
-            first && second ? gapText("bytes", first.bytes, second.bytes) : ""
-        ]);
+        const numbers = graphs[at].graphs;
+        rows.push(...peakRows(peak, numbers));
         rows.push(...timeRow(peak, numbers));
     });
     return rows;
@@ -80,7 +87,7 @@ function peakTable(peak) {
           left = differ.length - rows.length;
     const made = [
         element("h3", {}, name),
-        summaryTable(name, ["scope", "op", "A: bytes in buffers", "B: bytes in buffers", "difference"], rows,
+        summaryTable(name, ["scope", "op", "A, in buffers", "B, in buffers", "difference"], rows,
                      at => at > 1)
     ];
     if (left > 0) made.push(element("p", {class: "quiet"}, "and " + left + " with smaller differences"));

@@ -6,7 +6,9 @@ const CELL_TEXTS = {
     bytes: bytesText,
     time: n => n < 0 ? "" : timeText(n),
     flop: n => n ? flopText(n) : "",
-    share: n => n > 0 && n < 0.1 ? "< 0.1 %" : n.toFixed(1) + " %",
+    share: n => n < 0              ? ""
+                : n > 0 && n < 0.1 ? "< 0.1 %"
+                                   : n.toFixed(1) + " %",
     number: n => n < 0 ? "" : n.toLocaleString("en", {maximumFractionDigits: 2})
 };
 

@@ -66,8 +66,8 @@ function scopeRows() {
 }
 
 const NODE_COLUMNS = [
-    ["node"], ["scope"], ["phase"], ["type"], ["bytes of results", "bytes"], ["time", "time"],
-    ["% of time", "share"], ["kernel"], ["step", "number"]
+    ["node"], ["scope"], ["phase"], ["time", "time"], ["% of time", "share"], ["bytes of results", "bytes"],
+    ["type"], ["kernel"], ["step", "number"]
 ];
 
 function nodeColumns() {
@@ -78,12 +78,10 @@ function nodeRows() {
     const rows = [], all = g.nodes.us.reduce((sum, us, i) => exists(i) && us > 0 ? sum + us : sum, 0);
     for (let i = 0; i < g.count; i++) {
         if (!exists(i)) continue;
-        const cells = [
-            nodeName(g, i), texts[g.scopes.path[g.nodes.scope[i]]], PHASE_NAMES[g.nodes.phase[i]],
-            mainType(i), resultsOf(g, i).reduce((sum, v) => sum + g.values.bytes[v], 0)
-        ];
-        if (g.time.kind !== "steps") cells.push(g.nodes.us[i], share(Math.max(0, g.nodes.us[i]), all));
-        cells.push(texts[g.nodes.kernel[i]], g.nodes.step[i]);
+        const cells = [nodeName(g, i), texts[g.scopes.path[g.nodes.scope[i]]], PHASE_NAMES[g.nodes.phase[i]]];
+        const us = g.nodes.us[i], bytes = resultsOf(g, i).reduce((sum, v) => sum + g.values.bytes[v], 0);
+        if (g.time.kind !== "steps") cells.push(us, us < 0 ? -1 : share(us, all));
+        cells.push(bytes, mainType(i), texts[g.nodes.kernel[i]], g.nodes.step[i]);
         rows.push({key: "n" + i, isLit: lit.nodes[i], cells});
     }
     return rows;
