@@ -3,8 +3,8 @@
 # /*DATA*/ stays: tools/graphtool/view writes a plan there. generated/view_page.html is the same page as a file.
 set(PAGE ${CMAKE_CURRENT_LIST_DIR}/../tools/graphtool/view/page)
 # A script uses what those above it define.
-set(PAGE_SCRIPTS data words state walk boxes layout draw edges camera details groups pen timeline memory streams table tables changes
-                 search select passes link keys print main)
+set(PAGE_SCRIPTS data words state walk boxes layout draw edges camera details groups pen timeline memory streams table tables summary changes
+                 search select passes pair link keys print main)
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
     set(page_sources ${PAGE}/page.html ${PAGE}/page.css)

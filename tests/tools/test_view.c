@@ -768,6 +768,39 @@ static int64_t id_of(page *p, int plan, int graph, int64_t node) {
     return *name == '%' ? atoll(name + 1) : -2; /* an output's name */
 }
 
+/* Each node of the first graph that runs is one of the second, of the same op, or was removed; and none of
+ * the second is that of two. */
+static void check_pairs(page *p, const json_t *difference) {
+    enum { MOST = 4096 };
+    seen s;
+    int n;
+    static int64_t pairs[MOST], op[MOST];
+    static bool is_removed[MOST], is_taken[MOST];
+    const json_t *entry = json_array_get(json_object_get(difference, "graphs"), 0), *change;
+    const json_t *graphs = json_object_get(entry, "graphs");
+    int64_t first = item(graphs, 0), second = item(graphs, 1);
+    size_t at;
+    json_array_foreach(json_object_get(difference, "changes"), at, change) {
+        const json_t *nodes = json_object_get(change, "nodes");
+        bool is_here = item(json_object_get(change, "graphs"), 0) == first;
+        if (is_here && item(nodes, 1) < 0 && item(nodes, 0) >= 0) is_removed[item(nodes, 0)] = true;
+    }
+    if (!seen_open(p, &s, 0, (int)first)) return;
+    const int64_t *column_of = column(p, entry, "pairs", &n);
+    if (!CHECK(n > 50 && n <= s.n_nodes && n < MOST)) return;
+    for (int i = 0; i < n; i++) pairs[i] = column_of[i], op[i] = s.op[i];
+    if (!seen_open(p, &s, 1, (int)second)) return;
+    for (int i = 0; i < n; i++) {
+        int64_t other = pairs[i];
+        if (!CHECK_SAYS(other >= 0 ? other < s.n_nodes && !is_taken[other] && !is_removed[i] : is_removed[i],
+                        "node %d is %lld", i, (long long)other) ||
+            other < 0)
+            continue;
+        is_taken[other] = true;
+        CHECK_TEXT(text_of(&s, s.op[other]), text_of(&s, op[i]));
+    }
+}
+
 /* graphtool diff has the same list, with the ids of nodes. */
 TEST(a_page_of_two_models_has_what_diff_lists) {
     page p;
@@ -779,7 +812,14 @@ TEST(a_page_of_two_models_has_what_diff_lists) {
     json_t *diff = json_out("d.json");
     if (!page_open(&p, "p.html")) return;
     const json_t *wanted = json_object_get(diff, "changes");
-    json_t *got = json_incref(json_object_get(json_object_get(p.root, "difference"), "changes"));
+    json_t *difference = json_incref(json_object_get(p.root, "difference"));
+    json_t *got = json_incref(json_object_get(difference, "changes"));
+    static const char *const sums[] = {"totals", "memory", "peaks"};
+    for (int i = 0; i < 3; i++)
+        CHECK_SAYS(json_equal(json_object_get(difference, sums[i]), json_object_get(diff, sums[i])), "%s",
+                   sums[i]);
+    check_pairs(&p, difference);
+    json_decref(difference);
     CHECK(json_array_size(json_object_get(p.root, "plans")) == 2);
     CHECK(json_array_size(got) == json_array_size(wanted) && json_array_size(got) > 20);
     for (size_t i = 0; i < json_array_size(got); i++) {

@@ -185,6 +185,7 @@ def the_slider_moves_over_passes():
     check("%4 f32[8,4] of relu" in details(), "operands of the last pass")
     b.run("document.getElementById('pass').focus()")
     b.key("ArrowLeft")
+    check(b.run("document.getElementById('keep-places').checked"), "places are kept from now on")
     check("all_reduce %11, f32[8,4], update" not in labels() and "sgd %13, f32[8,4], update" in labels(), "after autodiff there is no collective")
     b.key("ArrowLeft")
     check("identity %5, f32[8,4], forward" in labels(), "the first pass has the node that goes")
@@ -233,6 +234,96 @@ def the_search_finds_and_opens():
     check("nothing found" in text("#found"), "nothing is said")
 
 
+def with_two_results():
+    """tiny(), in which sgd has two results, the second one larger: %14."""
+    data = known.tiny()
+    graph = data["plans"][0]["graphs"][0]
+    values, more = graph["values"], {"node": 13, "name": len(data["texts"]), "type": len(data["texts"]) + 1, "bytes": 4096, "offset": -1, "base": -1, "from": -1, "until": -1}
+    values["node"] = list(range(14))
+    for key, value in more.items():
+        values[key] = [*values[key], value]
+    data["texts"] += ["%14", "f32[1024]"]
+    graph["results"]["at"] = [*range(14), 15]
+    return data
+
+
+def values_are_found_and_results_are_seen():
+    show(with_two_results())
+    name = "sgd %13, f32[8,4], f32[1024], update"
+    check(name in labels(), "the label of a box has all results")
+    check("f32[1024] +1" in text(box(name)), "the box shows the largest, and how many more there are")
+    b.key("/")
+    b.type("%14")
+    check("value %14 f32[1024] of sgd %13" in text("#found"), "a second result is found, with its node")
+    b.key("Enter")
+    same((shown(), lit()), ("v14", [name]), "and selected")
+    b.key("/")
+    b.run("document.getElementById('search').value = ''")
+    b.type("%1")
+    same(b.run("document.querySelector('#found [data-found]').textContent"), "linear %1 net/a, forward", "the whole name comes first")
+
+
+def a_path_waits_for_its_end():
+    show(known.tiny(), "#open=1.2.3&loose=2&sel=n1")
+    b.key("p")
+    check("A path begins at linear %1" in text("#awaited"), "what it waits for is said")
+    b.key("Escape")
+    same((shown(), text("#awaited")), ("", "(no such)"), "Escape forgets it")
+    click_box("linear %1, f32[8,4], forward")
+    b.key("p")
+    click_box("loss %6, f32[], forward")
+    b.key("p")
+    check(b.run("document.querySelectorAll('[data-box].near').length") >= 4 and text("#awaited") == "(no such)", "the path is shown")
+    b.key("Escape")
+    same((b.run("document.querySelectorAll('[data-box].near, [data-box].lit').length"), shown()), (0, ""), "Escape clears it")
+
+
+def the_panel_closes_and_places_are_kept_when_asked():
+    show(known.tiny())
+    kept = lambda: b.run("document.getElementById('keep-places').checked")
+    check(not kept(), "places are not kept at first")
+    b.key("[")
+    check(kept(), "they are when the slider moves")
+    b.click("#keep-places")
+    b.key("]")
+    check(not kept(), "a person decides")
+    width = b.run("document.getElementById('picture').clientWidth")
+    b.key("d")
+    check(b.run("document.getElementById('details').hidden && document.getElementById('picture').clientWidth") > width + 300, "the panel is closed")
+    same(b.run("document.getElementById('panel-button').getAttribute('aria-expanded')"), "false", "and says so")
+    b.click("#panel-button")
+    b.click("#details .close")
+    check(b.run("document.getElementById('details').hidden"), "a button closes it, too")
+
+
+def settings_and_words_can_be_read():
+    show(known.tiny())
+    b.click("#settings summary")
+    heights = b.run("[...document.querySelectorAll('#settings td')].map(e => e.getBoundingClientRect().height)")
+    check(max(heights) < 30, f"a setting is one line: {heights}")
+    b.key("?")
+    for word in ("arena", "derived", "deferred", "bucket", "pack", "subgraph", "view of memory"):
+        check(word in text("#help"), f"the words have '{word}'")
+    same(b.run("[...document.querySelectorAll('#details dt')].filter(e => e.title).map(e => e.textContent)"), ["arena", "peak"], "rows of these names have tips")
+
+
+def the_whole_is_seen_first_and_a_selection_stays_visible():
+    tool, zoo, file, page = build / "graphtool", build / "weft-zoo", folder / "resnet18.bin", folder / "first.html"
+    subprocess.run([zoo, "resnet18", "-o", file], check=True)
+    subprocess.run([tool, "view", file, "-o", page], check=True)
+    b.open(f"file://{page}", width=1500, height=950)
+    inside = "(() => { const p = document.getElementById('picture').getBoundingClientRect(); return e => { const r = e.getBoundingClientRect(); return p.left <= r.left && r.right <= p.right && p.top <= r.top && r.bottom <= p.bottom; }; })()"
+    check(b.run(f"[...document.querySelectorAll('[data-box].phase')].length === 3 && [...document.querySelectorAll('[data-box].phase')].every({inside})"), "all phases are seen at first")
+    check(float(address()["view"].split(",")[2]) >= 0.6, "and can be read")
+    b.size(1000, 700)
+    for word in ("sgd_update", "layer4 conv2d", "cross_entropy_backward"):
+        b.key("/")
+        b.run("document.getElementById('search').value = ''")
+        b.type(word)
+        b.key("Enter")
+        check(b.run(f"[...document.querySelectorAll('#picture .lit')].some({inside})"), f"{word}: what is selected is in the picture")
+
+
 def the_keyboard_is_enough():
     show(known.tiny())
     b.run("document.getElementById('picture').focus()")
@@ -271,6 +362,9 @@ def a_link_shows_the_same():
     b.run("location.hash = '#open=1&sel=s1&tab=graph'")
     b.settle()
     same((shown(), "scope net/a, forward, 2 nodes, one of 2 equal" in labels()), ("s1", True), "an address that changes is shown")
+    b.run("location.hash = '#sel=n3'")
+    b.settle()
+    same((shown(), lit()), ("n3", ["linear %3, f32[8,4], forward"]), "what is selected is opened where nothing says what is")
     b.run("location.hash = '#open=1&view=-80,33,0.75'")
     b.settle()
     same((b.run("document.getElementById('camera').getAttribute('transform')"), address()["view"]), ("translate(-80 33) scale(0.75)", "-80,33,0.75"), "the part that is seen")
@@ -279,6 +373,72 @@ def a_link_shows_the_same():
         b.settle()
         check("input %0, f32[8,4], forward" in labels(), f"{wrong} shows the graph")
         same(shown(), "", wrong)
+
+
+def what_is_done_is_undone_by_back():
+    show(known.tiny())
+    at_first = address()
+    b.click("[data-toggle='15']")
+    same(address()["open"], "1", "a scope opened")
+    click_box("input %0, f32[8,4], forward")
+    address()
+    tab("memory")
+    address()
+    b.run("document.getElementById('step').focus()")
+    b.key("ArrowRight")
+    b.key("ArrowRight")
+    same(address()["step"], "2", "the step moved")
+    b.key("[")
+    same(address()["pass"], "1", "a pass before")
+
+    def back(*parts):
+        b.run("history.back()")
+        b.run("new Promise(done => setTimeout(done, 300))")
+        now = address()
+        return [now.get(part) for part in parts] if parts else now
+
+    same(back("pass", "tab", "step", "sel"), ["2", "memory", "2", "n0"], "back to the last pass, the step as it was left")
+    same(back("tab", "sel", "open"), ["graph", "n0", "1"], "back to the graph")
+    same((shown(), back("sel", "open")), ("n0", [None, "1"]), "back to no selection")
+    same(shown(), "", "which the details say, too")
+    same(back(), at_first, "back to the first view")
+
+
+def the_other_plan_shows_the_same():
+    show(known.pair(), "#plan=0&open=1.2.3&loose=2&sel=n4&pass=1&view=-40,30,0.9")
+    before = b.run("document.querySelector('[data-box=\"4\"]').getBoundingClientRect().top")
+    choose("plan", 1)
+    now = address()
+    same([now.get(k) for k in ("plan", "sel", "open", "loose", "pass")], ["1", "n4", "1.2.3", "2", "1"], "selection, scopes and pass stay")
+    same((now["view"].split(",")[2], b.run("document.querySelector('[data-box=\"4\"]').getBoundingClientRect().top")), ("0.9", before), "zoom and place, too")
+    b.click("[data-box='1']")
+    choose("plan", 0)
+    same(shown(), "n3", "the node that the difference pairs it with")
+    b.click("[data-box='6']")
+    b.click("#details .link[data-select='v6']")
+    choose("plan", 1)
+    same(shown(), "v7", "a value is its node's")
+    choose("plan", 0)
+    same(shown(), "v6", "and back")
+    b.click("[data-box='5']") if "identity %5, f32[8,4], forward" in labels() else b.run("location.hash = '#plan=0&open=1&sel=n12'")
+    b.settle()
+    choose("plan", 1)
+    same(shown(), "", "what the other has not is not selected")
+
+
+def an_earlier_pass_has_no_places():
+    show(known.tiny(), "#open=1.2.3&loose=2&sel=n4")
+    check("Kept alive" in details() and "address" in details(), "the last pass has them")
+    b.key("[")
+    for part in ("Kept alive", "address", "alive\n", "step\n", "kernel\n", "10.0 us"):
+        check(part not in details(), f"an earlier one does not: '{part}' in {details()}")
+    check(" us" not in b.run("document.getElementById('boxes').textContent"), "nor do boxes have times")
+    check("those of what runs" in details(), "but says where they are")
+    for name in ("memory", "streams", "tables"):
+        tab(name)
+        check(b.run(f"document.querySelector('#view-{name} .of-last').checkVisibility()") and "autodiff" in text(f"#view-{name} .of-last"), f"{name} says that it shows what runs")
+    b.key("]")
+    check(b.run("!document.querySelector('#view-tables .of-last').checkVisibility()"), "not at the last pass")
 
 
 def the_mouse_moves_what_is_seen():
@@ -291,6 +451,11 @@ def the_mouse_moves_what_is_seen():
     check(scale > 1 and abs((200 - left) / scale - 150) < 1 and abs((100 - top) / scale - 110) < 1, f"the wheel zooms at the pointer: {left} {top} {scale}")
     click_box("loss %6, f32[], forward")
     same(shown(), "n6", "a click after a drag is one")
+    same(b.run("getSelection().toString()"), "", "a drag selects no text")
+    show(known.tiny(), "#open=1.2.3&loose=2&view=300,-150,1.5")
+    view, at = address()["view"], b.run("(() => { const r = document.querySelector('[data-box=\"17\"]').getBoundingClientRect(); return [r.left + 5, r.bottom - 5]; })()")
+    b.click_at(*at)
+    same((shown(), address()["view"]), ("s3", view), "a click on the empty part of an opened scope selects it where it is")
     show(known.tiny(), "#tab=memory")
     for _ in range(3):
         b.wheel(*plane("memory", 3.5, 64, known.STEPS, known.ARENA), -300)
@@ -345,6 +510,8 @@ def exposed_waits_are_marked():
     same(shown(), "n11", "a click on the collective")
     b.click_at(*plane("streams", 15, 1.5, 140, 2))
     same(shown(), "n1", "a click on a kernel")
+    b.run(f"document.getElementById('streams').dispatchEvent(new MouseEvent('mousemove', {{clientX: {plane('streams', 15, 1.5, 140, 2)[0]}, clientY: {plane('streams', 15, 1.5, 140, 2)[1]}}}))")
+    same(text("#hover"), "linear %1\nnet/a\nonednn, step 1, 10.0 us (measured)", "what the pointer is over")
     red = b.run("getComputedStyle(document.documentElement).getPropertyValue('--exposed')").strip()
     same(pixel("streams", 115, 140, 21), tuple(int(red[i:i + 2], 16) for i in (1, 3, 5)), "the wait is marked in the picture")
     data = known.tiny()
@@ -352,6 +519,10 @@ def exposed_waits_are_marked():
     show(data, "#tab=streams")
     check("Exposed: compute waits for 1 collective, 1 step" in text("#waits h3"), f"the same in steps: {text('#waits h3')}")
     nodes = data["plans"][0]["graphs"][0]["nodes"]
+    nodes["lane"], nodes["waits_for"] = [0] * 14, [-1] * 14
+    show(data, "#tab=streams")
+    b.click_at(*plane("streams", 3.5, 0.25, known.STEPS, 1))
+    same(shown(), "n3", "without collectives there is one lane")
     nodes["lane"] = [1 if i in (9, 11) else 0 for i in range(14)]  # two in flight at once: from 8 and from 10, both until 11
     nodes["waits_for"] = [9 if i == 13 else 11 if i == 12 else -1 for i in range(14)]
     show(data, "#tab=streams")
@@ -374,10 +545,13 @@ def pixel(canvas, x, width, y):
 
 def tables_sort_and_select():
     show(known.tiny(), "#tab=tables&open=1.2.3&loose=2")
-    rows = {row[0]: row[1:] for row in table_rows("#rows")}
-    same(rows["linear"], ["2", "256 bytes", "512 FLOP", "20.0 us"], "a row by op")
-    same(rows["all_reduce"], ["1", "0 bytes", "", "30.0 us"], "another")
-    b.click("[data-sort='1']")
+    rows, data_us = {row[0]: row[1:] for row in table_rows("#rows")}, [us for us in known.times(known.NODES)[1] if us > 0]
+    time, size = sum(data_us), 7 * 128 + 8
+    same(rows["linear"], ["20.0 us", f"{2000 / time:.1f} %", "2", "256 bytes", f"{25600 / size:.1f} %", "512 FLOP"], "a row by op")
+    same(rows["all_reduce"], ["30.0 us", f"{3000 / time:.1f} %", "1", "0 bytes", "0.0 %", ""], "another")
+    same([row[0] for row in table_rows("#rows")][:1], ["all_reduce"], "what takes most time is first")
+    check("addresses are used again" in b.run("document.querySelector('#rows th:nth-child(5)').title"), "the column of buffers says what it sums")
+    b.click("[data-sort='3']")
     same([row[0] for row in table_rows("#rows")][:3], sorted(["linear", "relu", "relu_backward"]), "sorted by number")
     same(b.run("document.querySelector('[aria-sort]').getAttribute('aria-sort')"), "descending", "aria-sort")
     b.click("[data-sort='0']")
@@ -390,12 +564,18 @@ def tables_sort_and_select():
     tab("graph")
     b.settle()
     same(lit(), ["linear %1, f32[8,4], forward", "linear %3, f32[8,4], forward"], "all its nodes are lit")
-    want = {"scopes": [["(top)", "13"], ["net", "6"], ["net/a", "3"], ["net/b", "3"]], "parameters": [["net/a/weight", "f32[4,4]"], ["net/b/weight", "f32[4,4]"]],
-            "buckets": [["net.0", "128 bytes"]]}
+    want = {"scopes": [["(top)", "140.0 us"], ["net", "60.0 us"], ["net/a", "30.0 us"], ["net/b", "30.0 us"]],
+            "parameters": [["net/a/weight", "parameter"], ["net/b/weight", "parameter"]], "buckets": [["net.0", "128 bytes"]]}
     tab("tables")
+    choose("table", "nodes")
+    same(table_rows("#rows")[1], ["linear %1", "net/a", "forward", "10.0 us", f"{1000 / time:.1f} %", "128 bytes", "f32[8,4]", "onednn", "1"], "a node, in the order of steps")
     for name, first in want.items():
         choose("table", name)
         same([row[:2] for row in table_rows("#rows")], first, f"table {name}")
+    same(text("#rows tfoot"), "in all128 bytes2", "the sum of all buckets")
+    b.run("document.querySelector('#rows tr[data-select=b0] td:nth-child(3)').click()")
+    b.settle()
+    same(shown(), "b0", "any cell of a row selects")
     b.click("#rows [data-select='b0'] button")
     check("Parameters\nnet/a/weight\nnet/b/weight" in details(), "a bucket has its parameters")
     tab("graph")
@@ -452,8 +632,10 @@ def everything_has_a_name():
 
 def what_is_seen_is_saved_as_svg():
     keep = "URL.createObjectURL = blob => (window.saved = blob, 'about:blank#'); HTMLAnchorElement.prototype.click = function () { window.named = this.download; }"
-    for address_, needs in (("#open=1.2.3", ("linear", "forward", "\u00d72")), ("#tab=memory", ("peak", "relu")), ("#tab=streams", ("all_reduce", "compute"))):
-        show(known.tiny(), address_, scheme="dark")
+    cases = [(known.tiny(), "#open=1.2.3", ("linear", "forward", "\u00d72")), (known.tiny(), "#tab=memory", ("peak", "relu", "address", "step")),
+             (known.tiny(), "#tab=streams", ("all_reduce", "compute", "comm.", "time")), (known.chain(200), "#tab=memory", ("relu, 4 bytes",)), (known.chain(200), "#tab=streams", ("compute",))]
+    for data, address_, needs in cases:
+        show(data, address_, scheme="dark")
         b.run(keep)
         b.key("x")
         saved = b.run("window.saved.text()")
@@ -462,6 +644,7 @@ def what_is_seen_is_saved_as_svg():
         said = " ".join(root.itertext())
         for part in needs:
             check(part in said, f"{address_}: the SVG lacks '{part}'")
+        check("comm." in needs or "comm." not in said, "no lane of communication without collectives")
         check("var(" not in saved and "<script" not in saved, f"{address_}: it needs no variables and no script")
         check(b.run("window.named").endswith(".svg"), "it has a name")
 
@@ -481,7 +664,7 @@ def names_are_text():
 
 def differences_are_listed_and_drawn():
     show(known.pair(), "#tab=changes")
-    same(table_rows("#changes"), [["net/a/relu", "\u2260 changed", "node", "", "train", "relu -> gelu"], ["sgd", "+ added in B", "node", "sgd", "train", ""],
+    same(table_rows("#changes table[aria-label=Changes]"), [["net/a/relu", "\u2260 changed", "node", "", "train", "relu -> gelu"], ["sgd", "+ added in B", "node", "sgd", "train", ""],
                                   ["identity", "\u2212 only in A", "node", "", "train", ""], ["batch", "\u2260 changed", "setting", "", "", "8 -> 16"]], "the list")
     check("4 changes from A, a.bin, to B, b.bin" in text("#changes") and "and 1 that only follow" in text("#changes"), "what follows is counted")
     b.click("#follows")
@@ -496,7 +679,41 @@ def differences_are_listed_and_drawn():
     same((address().get("plan"), shown()), ("0", "n5"), "what only A has is shown in A")
     check(b.run("document.querySelector('[data-box=\"5\"]').classList.contains('removed')"), "and marked")
     choose("plan", 1)
+    b.key("]")
+    b.key("]")
+    b.click("[data-do='fit']")
     check(b.run("document.querySelector('[data-box=\"13\"]').classList.contains('added')"), "the added node is marked in B")
+
+
+def two_plans_are_summed_up():
+    show(known.pair(), "#tab=changes&open=1.2.3&loose=2")
+    rows = {row[0]: row[1:] for row in table_rows("#changes table[aria-label=Summary]")}
+    same(rows["total"], ["864 bytes", "1.09 KiB", "+256 bytes (+29.6 %)"], "memory")
+    same(rows["train: arena"], ["704 bytes", "960 bytes", "+256 bytes (+36.4 %)"], "the arena")
+    same(rows["train: nodes that run"], ["13", "13", ""], "what is equal has no difference")
+    same(rows["train: alive at the peak"], ["388 bytes", "644 bytes", "+256 bytes (+66.0 %)"], "peaks")
+    same(rows["train: step of the peak"], ["7 of 13", "4 of 13", ""], "their steps")
+    same(rows["train: runs at the peak"], ["relu_backward %8", "relu %4", ""], "and what runs then")
+    same(rows["train: time of a step"], ["140.0 us", "140.0 us", ""], "times")
+    same(table_rows("#changes table[aria-label^=Alive]"), [["net/a", "gelu", "0 bytes", "384 bytes in 3", "+384 bytes"]], "what only B has alive")
+    b.click("[data-peak='0.0.8']")
+    same((address().get("plan"), shown()), ("0", "n8"), "the node of the peak is shown in its plan")
+    data = known.pair()
+    data["plans"][1]["graphs"][0]["time"]["kind"] = "steps"
+    show(data, "#tab=changes")
+    check("time of a step" not in text("#changes"), "times are compared where both are measured")
+
+
+def a_scope_of_one_plan_is_marked():
+    data = known.pair()
+    data["difference"]["changes"] += [{"kind": "added", "what": "node", "path": "net/b", "text": "", "graphs": [0, 0], "nodes": [-1, node], "op": "x"} for node in (3, 4, 8)]
+    show(data, "#plan=1&open=1.2&loose=2")
+    marked = lambda: b.run("[...document.querySelectorAll('[data-box].scope.added')].map(e => e.getAttribute('aria-label')).sort()")
+    same(marked(), ["scope net/b, backward, 1 node", "scope net/b, forward, 2 nodes"], "a closed scope that B has alone")
+    b.run("location.hash = '#plan=1&open=1.2.3&loose=2'")
+    b.settle()
+    same(marked(), ["scope net/b, backward, 1 node", "scope net/b, forward, 2 nodes"], "an open one")
+    check(b.run("!document.querySelector('[data-box].scope.changed[aria-label^=\"scope net/b\"]')"), "it is not a changed one")
 
 
 def large_plans_draw_what_is_seen():
@@ -553,6 +770,9 @@ def pages_of_two_models_and_of_measured_times_open():
     subprocess.run([zoo, "gpt", "--layers=2", *sizes, "-o", a], check=True)
     subprocess.run([zoo, "gpt", "--layers=3", *sizes, "-o", more], check=True)
     subprocess.run([tool, "view", a, more, "-o", page], check=True)
+    b.open(f"file://{page}")
+    same(b.run("[...document.querySelectorAll('#plan option')].map(e => e.textContent)"), ["A a.bin", "B b.bin"], "plans of one name are called by their files")
+    check("input tokens" in b.run("document.getElementById('boxes').textContent"), "an input has its name")
     b.open(f"file://{page}#tab=changes")
     added = b.run("[...document.querySelectorAll('#changes tbody tr')].find(r => r.cells[2].textContent === 'node' && r.textContent.includes('added')).dataset.select")
     b.click(f"#changes [data-select='{added}'] button")
@@ -567,6 +787,8 @@ def pages_of_two_models_and_of_measured_times_open():
 
 def nodes_keep_their_places(where):
     """Over all passes, from the last to the first."""
+    if not b.run("document.getElementById('keep-places').checked"):
+        b.click("#keep-places")
     before, count = {}, b.run("document.getElementById('pass').max")
     for _ in range(int(count) + 1):
         after = dict(b.run("[...document.querySelectorAll('#boxes [data-box]')].map(e => [e.dataset.box, e.getAttribute('transform')])"))
@@ -578,9 +800,11 @@ def nodes_keep_their_places(where):
 
 
 CASES = [scopes_open_and_equal_ones_are_drawn_once, a_layer_lies_beside_its_gradient, a_selected_node_says_all, a_path_leads_from_one_to_another,
-         the_slider_moves_over_passes, the_mouse_moves_what_is_seen, the_search_finds_and_opens, the_keyboard_is_enough, a_link_shows_the_same, the_memory_map_has_each_buffer,
+         the_slider_moves_over_passes, what_is_done_is_undone_by_back, the_other_plan_shows_the_same, an_earlier_pass_has_no_places, the_mouse_moves_what_is_seen, the_search_finds_and_opens, values_are_found_and_results_are_seen, a_path_waits_for_its_end,
+         the_panel_closes_and_places_are_kept_when_asked, settings_and_words_can_be_read, the_whole_is_seen_first_and_a_selection_stays_visible,
+         the_keyboard_is_enough, a_link_shows_the_same, the_memory_map_has_each_buffer,
          exposed_waits_are_marked, tables_sort_and_select, text_is_legible, it_works_at_400_percent, everything_has_a_name,
-         what_is_seen_is_saved_as_svg, names_are_text, differences_are_listed_and_drawn, large_plans_draw_what_is_seen,
+         what_is_seen_is_saved_as_svg, names_are_text, differences_are_listed_and_drawn, two_plans_are_summed_up, a_scope_of_one_plan_is_marked, large_plans_draw_what_is_seen,
          pages_of_two_models_and_of_measured_times_open, models_of_the_zoo_open]
 
 

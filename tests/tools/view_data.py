@@ -25,6 +25,8 @@ NODES = [
     ("sgd", 0, 2, 1, 2, 12, 0, [12]),
 ]
 ROWS = [0, 0, 1, 0, 1, 2, 3, 1, 0, 0, 0, 1, 2, 3]
+# pair() says that the two linear nodes of B changed places, and that B has another sgd
+PAIRS = [0, 3, 2, 1, 4, 6, 7, 8, 9, 10, 11, 12, -1]
 # bytes, offset, base, from, until: each node has one value
 VALUES = [
     (128, -1, -1, 0, -1), (128, 0, -1, 1, 2), (128, 128, -1, 2, 8), (128, 0, -1, 3, 4), (128, 256, -1, 4, 7), (128, -1, -1, -1, -1),
@@ -134,7 +136,14 @@ def pair():
                {"kind": "removed", "what": "node", "path": "identity", "text": "", "graphs": [0, 0], "nodes": [5, -1]},
                {"kind": "changed", "what": "node", "path": "", "op": "loss", "text": "f32[] -> f32[1]", "follows": True, "graphs": [0, 0], "nodes": [6, 6]},
                {"kind": "changed", "what": "setting", "path": "batch", "text": "8 -> 16", "graphs": [-1, -1], "nodes": [-1, -1]}]
-    return page_of(text, plans, {"changes": changes}, "a.bin and b.bin")
+    count = lambda name, a, b, unit="count": {"name": name, "unit": unit, "first": a, "second": b}
+    side = lambda step, size, arena: {"step": step, "steps": STEPS, "bytes": size, "arena": arena, "node": step}
+    difference = {
+        "changes": changes, "graphs": [{"graphs": [0, 0], "pairs": PAIRS}], "totals": [count("train: nodes that run", 13, 13), count("train: arena", 704, 960, "bytes")],
+        "memory": [count("activations", 704, 960, "bytes"), count("total", 864, 1120, "bytes")],
+        "peaks": [{"graph": "train", "first": side(PEAK_STEP, PEAK_BYTES, ARENA), "second": side(4, 644, 960),
+                   "alive": [{"scope": "net/a", "op": "gelu", "bytes": [0, 384], "buffers": [0, 3]}, {"scope": "net/b", "op": "relu", "bytes": [128, 128], "buffers": [1, 1]}]}]}
+    return page_of(text, plans, difference, "a.bin and b.bin")
 
 
 def chain(n):

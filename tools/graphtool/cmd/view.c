@@ -2,6 +2,8 @@
 #include "tools/graphtool/model/tools.h"
 #include "tools/graphtool/view/view.h"
 
+#include <string.h>
+
 static void free_texts(void *texts) {
     arena_free(&((view_texts *)texts)->memory);
 }
@@ -16,6 +18,19 @@ static view_plan *plan_of(view_texts *texts, const options *o) {
     return v;
 }
 
+static const char *file_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Two plans of one name are called by their files, and by what --against changes. */
+static void tell_apart(view_plan *const plans[2], const options *o, const options *second) {
+    if (strcmp(plans[0]->name, plans[1]->name) != 0) return;
+    plans[0]->name = file_of(o->model);
+    plans[1]->name = file_of(second->model);
+    if (second->against) plans[1]->name = tool_text("%s (%s)", plans[1]->name, second->against);
+}
+
 static int view_run(const options *o) {
     if (!o->output) tool_fail("view: -o FILE.html is needed");
     out_check(o->output);
@@ -23,6 +38,7 @@ static int view_run(const options *o) {
     const options *second = options_second(o, of_both);
     view_plan *plans[2] = {plan_of(texts, o)};
     if (second) plans[1] = plan_of(texts, second);
+    if (second) tell_apart(plans, o, second);
     view_write(o->output, view_json(texts, plans, second ? 2 : 1));
     return EXIT_FINE;
 }

@@ -19,5 +19,8 @@ typedef struct diff_report {
 bool diff_is_same(const diff_report *r);
 void diff_text(text *t, const diff_report *r, int columns);
 json_t *diff_json(const diff_report *r);
+/* Parts of it: [{name, unit, first, second}], and by graph [{graph, first, second, alive}]. */
+json_t *diff_sums_json(const sum_list *l);
+json_t *diff_peaks_json(const difference *d);
 
 #endif

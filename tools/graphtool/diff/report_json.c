@@ -31,7 +31,7 @@ static json_t *graphs_json(const difference *d) {
     return list;
 }
 
-static json_t *sums_json(const sum_list *l) {
+json_t *diff_sums_json(const sum_list *l) {
     json_t *list = json_array();
     for (int i = 0; i < l->n; i++)
         json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I}", "name",
@@ -58,7 +58,7 @@ static json_t *rows_json(const peak *p) {
     return list;
 }
 
-static json_t *peaks_json(const difference *d) {
+json_t *diff_peaks_json(const difference *d) {
     json_t *list = json_array();
     for (int i = 0; i < d->n_graphs; i++) {
         const peak *p = peak_of(&d->graphs[i]);
@@ -72,7 +72,7 @@ static json_t *peaks_json(const difference *d) {
 json_t *diff_json(const diff_report *r) {
     return json_pack("{s:b, s:[s, s], s:o, s:o, s:o, s:o, s:o, s:o}", "same", diff_is_same(r), "models",
                      r->names[0], r->names[1], "graphs", graphs_json(r->changes), "changes",
-                     changes_json(r->changes), "totals", sums_json(sums_of(r->plans)), "memory",
-                     sums_json(sums_of_memory(r->plans)), "kernels", sums_json(sums_of_kernels(r->plans)),
-                     "peaks", peaks_json(r->as_they_run));
+                     changes_json(r->changes), "totals", diff_sums_json(sums_of(r->plans)), "memory",
+                     diff_sums_json(sums_of_memory(r->plans)), "kernels",
+                     diff_sums_json(sums_of_kernels(r->plans)), "peaks", diff_peaks_json(r->as_they_run));
 }

@@ -228,6 +228,6 @@ json_t *view_json(const view_texts *texts, view_plan *const *plans, int n_plans)
     for (int i = 0; i < n_plans; i++) json_array_append_new(list, plan_json(plans[i]));
     json_t *changes = n_plans > 1 ? view_difference(plans[0]->plan, plans[1]->plan) : json_null();
     return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o}", "schema", OUT_SCHEMA, "title",
-                     view_string(plans[0]->name), "settings", settings_json(plans[0]->plan), "texts",
-                     texts_json(texts), "plans", list, "difference", changes);
+                     view_string(plans[0]->plan->model->name), "settings", settings_json(plans[0]->plan),
+                     "texts", texts_json(texts), "plans", list, "difference", changes);
 }

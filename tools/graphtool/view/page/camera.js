@@ -5,7 +5,7 @@ const camera = {
     y: 0,
     k: 0
 };
-const SMALLEST = 0.0001, LARGEST = 4, READABLE = 0.7;
+const SMALLEST = 0.0001, LARGEST = 4, READABLE = 0.7, READABLE_WHOLE = 0.6;
 
 function zoomAt(px, py, by) {
     const k = Math.min(LARGEST, Math.max(SMALLEST, camera.k * by));
@@ -40,7 +40,7 @@ function fit() {
  * they fit. */
 function showStart() {
     fit();
-    if (camera.k >= 1) return;
+    if (camera.k >= READABLE_WHOLE) return;
     const width = byId("picture").clientWidth - 24, update = scopeBox(0, UPDATE);
     const most = layout.x[update] > 0 ? layout.x[update] - PHASE_GAP : layout.width;
     camera.k = Math.max(camera.k, Math.min(1, Math.max(READABLE, width / most)));
@@ -82,11 +82,16 @@ function listenCamera() {
         if (!from || !e.buttons) return;
         if (!moved && Math.hypot(e.clientX - from.x, e.clientY - from.y) < 4) return;
         if (!moved) svg.setPointerCapture(e.pointerId);
+        document.body.classList.add("dragging");
         moved = true;
         panBy(e.clientX - from.x, e.clientY - from.y);
         from = {x: e.clientX, y: e.clientY};
     });
-    svg.addEventListener("pointerup", () => from = null);
+    for (const end of ["pointerup", "pointercancel"])
+        svg.addEventListener(end, () => {
+            from = null;
+            document.body.classList.remove("dragging");
+        });
     svg.addEventListener("click", e => {
         if (moved) e.stopImmediatePropagation();
         moved = false;

@@ -38,9 +38,27 @@ function changedScopes() {
     return g.changedScopes;
 }
 
+/* By scope: whether this plan has it alone: all its nodes that run are. */
+function ownScopes() {
+    if (g.ownScopes) return g.ownScopes;
+    const own = new Float64Array(g.scopes.count), all = new Float64Array(g.scopes.count);
+    for (let i = 0; i < g.count; i++) {
+        if (g.nodes.last[i] !== g.last) continue;
+        const c = changeOfNode(i), isOwn = c !== null && c.kind !== "changed";
+        for (let s = g.nodes.scope[i]; s > 0; s = g.scopes.parent[s]) {
+            all[s]++;
+            own[s] += isOwn;
+        }
+    }
+    g.ownScopes = own.map((n, s) => n > 0 && n === all[s] ? 1 : 0);
+    return g.ownScopes;
+}
+
 /* "added", "removed", "changed" or "". A closed scope is changed if something in it is. */
 function changeOfBox(b) {
     if (!data.difference) return "";
+    if (isScopeBox(b) && scopeOfBox(b) && ownScopes()[scopeOfBox(b)])
+        return state.plan === 1 ? "added" : "removed";
     if (isScopeBox(b)) return !isOpen(scopeOfBox(b)) && changedScopes().has(b) ? "changed" : "";
     const c = changeOfNode(b);
     return c ? c.kind : "";
@@ -54,10 +72,7 @@ function planOfChange(c) {
 function showChange(at) {
     const c = data.difference.changes[at], plan = planOfChange(c);
     if (!c.nodes || c.nodes[plan] < 0) return;
-    if (state.plan !== plan || state.graph !== c.graphs[plan]) {
-        showGraph(plan, c.graphs[plan]);
-        change("all");
-    }
+    if (state.plan !== plan || state.graph !== c.graphs[plan]) showOther(plan, c.graphs[plan]);
     state.tab = "graph";
     select("node", c.nodes[plan]);
 }
@@ -107,13 +122,14 @@ function drawChanges() {
                           " and " + follow.toLocaleString("en") + " that only follow from these"));
     }
     if (all.length) made.push(...pagedTable(CHANGE_COLUMNS, changeRows(), listed.sorted, "Changes"));
-    byId("changes").replaceChildren(...made);
+    byId("changes").replaceChildren(element("h3", {}, "Summary"), ...summary(), ...made);
 }
 
 function listenChanges() {
     byId("changes").addEventListener("click", e => {
-        const row = e.target.closest("[data-select]");
-        if (row) showChange(Number(row.getAttribute("data-select").slice(1)));
+        const row = e.target.closest("[data-select]"), peak = e.target.closest("[data-peak]");
+        if (peak) showPeak(peak.getAttribute("data-peak"));
+        else if (row) showChange(Number(row.getAttribute("data-select").slice(1)));
         else turnTable(e, CHANGE_COLUMNS, listed.sorted);
     });
     byId("changes").addEventListener("change", e => {

@@ -1,7 +1,9 @@
 /* details.js - the panel beside the views: all that is known of the selection, and questions about it. */
 function addRow(list, name, ...what) {
     const said = what.filter(w => w !== "" && w !== undefined);
-    if (said.length) list.append(element("dt", {}, name), element("dd", {}, ...said));
+    if (!said.length) return;
+    list.append(element("dt", TIPS.has(name) ? {title: TIPS.get(name)} : {}, name),
+                element("dd", {}, ...said));
 }
 
 /* A heading and a list of at most `most` items, each as lineOf() has it. */
@@ -22,7 +24,7 @@ function button(does, text) {
 function valueLine(v) {
     const i = g.values.node[v];
     return element("span", {}, link("v", v, texts[g.values.name[v]]), " " + texts[g.values.type[v]] + " of ",
-                   link("n", i, texts[g.nodes.op[i]]));
+                   link("n", i, (texts[g.nodes.op[i]] + " " + ownName(g, i)).trim()));
 }
 
 function nodeLine(i) {
@@ -38,16 +40,20 @@ function outputNames(v) {
     return names.join(", ");
 }
 
-/* "Who keeps this buffer alive?" */
+/* "Who keeps this buffer alive?" Of what runs: readers of earlier passes keep nothing. */
 function keepersOfBuffer(v) {
+    if (!isLastPass()) return [];
     const keepers = keepersOf(g, v), root = keepers.root;
     if (g.values.until[root] < 0) return [];
     const others = keepers.values.filter(value => value !== v);
     const outlives = keepers.last < g.values.until[root];
-    const kept = outlives ? ["what outlives the reads of its values"] : keepers.nodes;
+    const outputs = keepers.values.map(outputNames).filter(names => names).map(names => "output " + names);
+    const kept = !outlives        ? keepers.nodes
+                 : outputs.length ? outputs
+                                  : ["what outlives the reads of its values"];
+    const end = outlives && outputs.length ? "the end of the run" : "step " + g.values.until[root];
     return [
-        ...section("Kept alive until step " + g.values.until[root] + " by", kept,
-                   outlives ? text => text : nodeLine, 20),
+        ...section("Kept alive until " + end + " by", kept, outlives ? text => text : nodeLine, 20),
         ...section("Values in the same buffer", others, valueLine, 30)
     ];
 }
@@ -55,6 +61,7 @@ function keepersOfBuffer(v) {
 function addBuffer(list, v) {
     const root = g.root[v];
     addRow(list, "bytes", bytesText(g.values.bytes[v]));
+    if (!isLastPass()) return;
     if (root !== v) addRow(list, "lies in", valueLine(root));
     if (g.values.offset[root] >= 0) addRow(list, "address", "0x" + g.values.offset[root].toString(16));
     else addRow(list, "address", "not in the arena");
@@ -100,15 +107,17 @@ function addNodeRows(list, i) {
     addRow(list, "scope", scopeLink(g.nodes.scope[i]));
     addRow(list, "phase", PHASE_NAMES[g.nodes.phase[i]]);
     addRow(list, "attributes", texts[g.nodes.attrs[i]]);
-    addRow(list, "kernel", texts[g.nodes.kernel[i]]);
-    addRow(list, "declined", texts[g.nodes.declined[i]]);
-    addRow(list, "step", step < 0 ? "" : step + (g.nodes.lane[i] === 1 ? " (communication)" : ""));
-    addRow(list, "time", timeOfNode(i));
+    if (isLastPass()) {
+        addRow(list, "kernel", texts[g.nodes.kernel[i]]);
+        addRow(list, "declined", texts[g.nodes.declined[i]]);
+        addRow(list, "step", step < 0 ? "" : step + (g.nodes.lane[i] === 1 ? " (communication)" : ""));
+        addRow(list, "time", timeOfNode(i));
+        addRow(list, "waits for", g.nodes.waits_for[i] < 0 ? "" : nodeLine(g.nodes.waits_for[i]));
+    }
     addRow(list, "work", g.nodes.flop[i] > 0 ? flopText(g.nodes.flop[i]) : "");
     addRow(list, "parameter", parameter < 0 ? "" : parameterLink(parameter));
     addRow(list, "source", texts[g.nodes.source[i]]);
     addRow(list, "made by pass", passesOfNode(i));
-    addRow(list, "waits for", g.nodes.waits_for[i] < 0 ? "" : nodeLine(g.nodes.waits_for[i]));
     addRow(list, "change", changeTextOf(i));
 }
 
@@ -149,6 +158,14 @@ function selectedNode() {
     return kind === "node" ? id : kind === "value" ? g.values.node[id] : -1;
 }
 
+/* What a path that has begun waits for. */
+function awaitedEnd() {
+    if (state.start < 0 || state.path.length) return [];
+    const said = "A path begins at " + cut(nodeName(g, state.start), 40) +
+                 ". Select where it ends, then press p. Escape forgets it.";
+    return [element("p", {id: "awaited", role: "status"}, said)];
+}
+
 /* Along data from the start to the selection, or from the selection to the start. */
 function findPath() {
     const end = selectedNode();
@@ -179,6 +196,8 @@ function detailsOfGraph() {
     return [element("h2", {}, "graph " + g.name), list, element("h3", {}, "Memory of the plan"), memory];
 }
 
+const OF_WHAT_RUNS = "Kernel, step, time and memory are those of what runs: the last pass has them.";
+const SUMS_OF_WHAT_RUNS = "Times and memory are those of what runs, after the last pass.";
 const DETAILS = {
     node: detailsOfNode,
     value: detailsOfValue,
@@ -192,6 +211,20 @@ function drawDetails() {
     const panel = byId("details"), {kind, id} = state.selection || {};
     panel.setAttribute("data-shows", textOfSelection(state.selection));
     panel.replaceChildren(...(kind ? DETAILS[kind](id) : detailsOfGraph()));
+    if (!isLastPass())
+        panel.append(element("p", {class: "quiet"},
+                             kind === "node" || kind === "value" ? OF_WHAT_RUNS : SUMS_OF_WHAT_RUNS));
+    panel.hidden = !state.hasPanel;
+    byId("panel-button").setAttribute("aria-expanded", state.hasPanel);
+    panel.prepend(element("button", {
+                      type: "button",
+                      "data-do": "panel",
+                      class: "close",
+                      "aria-label": "Close the details",
+                      title: "Close (d)"
+                  },
+                          "\u00d7"),
+                  ...awaitedEnd());
     const title = (kind ? "selected: " : "") + panel.querySelector("h2").textContent;
     if (byId("status").textContent !== title) byId("status").textContent = title; // what a screen reader says
 }

@@ -24,19 +24,28 @@ function isFrame(b) {
 
 /* ---- what a box says ---- */
 
-function firstType(i) {
-    return g.results.at[i] < g.results.at[i + 1] ? texts[g.values.type[g.results.at[i]]] : "";
+/* The type of the largest result. */
+function mainType(i) {
+    const results = resultsOf(g, i), {bytes, type} = g.values;
+    return results.length ? texts[type[results.reduce((best, v) => bytes[v] > bytes[best] ? v : best)]] : "";
+}
+
+function typesOf(i) {
+    return resultsOf(g, i).map(v => texts[g.values.type[v]]).join(", ");
 }
 
 /* Without the strides of a view, which details have. */
 function shortType(i) {
-    return firstType(i).replace(/:s\(.*/, "");
+    const more = g.results.at[i + 1] - g.results.at[i] - 1;
+    return mainType(i).replace(/:s\(.*/, "") + (more > 0 ? " +" + more : "");
 }
 
-/* What a node does; of a parameter, its own name. */
+/* What a node does; of a parameter, a state or an input, its own name. */
 function shortName(i) {
-    return isVariable(i) ? texts[planOf(state.plan).parameters.path[g.nodes.parameter[i]]].replace(/.*\//, "")
-                         : texts[g.nodes.op[i]];
+    if (isVariable(i))
+        return texts[planOf(state.plan).parameters.path[g.nodes.parameter[i]]].replace(/.*\//, "");
+    const op = texts[g.nodes.op[i]], own = ownName(g, i);
+    return op === "input" && own ? "input " + own : own || op;
 }
 
 function copiesOf(s) {
@@ -54,13 +63,13 @@ function nodesText(b) {
 /* Of a scope's nodes, or of a node; "" without times. */
 function timeOfBox(b) {
     const us = isScopeBox(b) ? boxes.us[b - g.count] : g.nodes.us[b];
-    return g.time.kind === "steps" || us <= 0 ? "" : timeText(us);
+    return g.time.kind === "steps" || !isLastPass() || us <= 0 ? "" : timeText(us);
 }
 
 /* For screen readers, and the tests. */
 function labelOfBox(b) {
     const phase = PHASE_NAMES[phaseOfBox(b)];
-    if (!isScopeBox(b)) return nodeName(g, b) + ", " + firstType(b) + ", " + phase;
+    if (!isScopeBox(b)) return nodeName(g, b) + ", " + typesOf(b) + ", " + phase;
     const s = scopeOfBox(b), copies = copiesOf(s);
     return (s ? "scope " + scopeName(g, s) + ", " : "") + phase + ", " + nodesText(b) +
            (copies > 1 ? ", one of " + copies + " equal" : "");

@@ -15,8 +15,9 @@ function sumOver(belongs) {
 function addSums(list) {
     const sum = sumOver(nodeTest(state.selection));
     addRow(list, "nodes", sum.nodes.toLocaleString("en"));
-    addRow(list, "buffers", bytesText(sum.bytes));
-    if (g.time.kind !== "steps") addRow(list, "time", timeText(sum.us) + " (" + g.time.kind + ")");
+    if (isLastPass()) addRow(list, "new buffers", bytesText(sum.bytes));
+    if (isLastPass() && g.time.kind !== "steps")
+        addRow(list, "time", timeText(sum.us) + " (" + g.time.kind + ")");
     if (sum.flop) addRow(list, "work", flopText(sum.flop));
 }
 
@@ -50,7 +51,7 @@ function detailsOfParameter(p) {
     addRow(list, "bucket", bucket < 0 ? "" : link("b", bucket, texts[buckets.name[bucket]]));
     addRow(list, "subgraph", planOf(state.plan).subgraphs[parameters.subgraph[p]] || "");
     return [
-        element("h2", {}, "parameter " + texts[parameters.path[p]]), list,
+        element("h2", {}, texts[parameters.kind[p]] + " " + texts[parameters.path[p]]), list,
         ...section("Used by", selectedNodes(), nodeLine, 60)
     ];
 }

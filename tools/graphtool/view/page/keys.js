@@ -11,10 +11,41 @@ const KEYS = [
     ["Shift arrows", "move the picture"],
     ["Tab", "through the page"],
     ["p", "path: its first value, then its second"],
-    ["Escape", "selects nothing"],
+    ["d", "shows or hides the panel of details"],
+    ["Escape", "selects nothing, forgets the path"],
     ["x", "saves what is seen as SVG"],
     ["?", "this list"],
 ];
+/* Also the tips of rows and columns of these names. */
+const WORDS = [
+    [
+        "arena",
+        "one block of memory for everything that is not kept between runs; values use its addresses one after another"
+    ],
+    ["peak", "the step in which most bytes of the arena are needed"],
+    [
+        "derived",
+        "parameters in the form that a kernel prefers, such as packed weights; computed again when a parameter has changed"
+    ],
+    ["deferred", "of a collective, wait or update: it may finish in a later run"],
+    [
+        "bucket",
+        "parameters with the same settings, side by side: one collective sums them, one node updates them"
+    ],
+    ["pack", "a node that writes a weight in the order in which its kernel reads it"],
+    ["subgraph", "a scope with its parameters, such as a generator, with options and ranks for itself"],
+    ["view of memory", "a node that computes nothing: its value lies in the buffer of another"],
+    [
+        "beside it, to copy a checkpoint",
+        "the copy that a checkpoint is written from, while training continues"
+    ],
+    [
+        "new buffers",
+        "sizes of the buffers that begin here, summed over the step: more than the arena, whose addresses are used again; what writes into a buffer that is there adds nothing"
+    ],
+    ["exposed", "of a wait: compute has nothing to do until the collective ends"],
+];
+const TIPS = new Map(WORDS);
 const DIRECTIONS = {
     ArrowLeft: [-1, 0],
     ArrowRight: [1, 0],
@@ -70,6 +101,16 @@ function setStart(node) {
     change("lit");
 }
 
+function forgetAll() {
+    setStart(-1);
+    select(null);
+}
+
+function togglePanel() {
+    state.hasPanel = !state.hasPanel;
+    change("lit");
+}
+
 function toggleHelp() {
     const help = byId("help");
     help.hidden = !help.hidden;
@@ -85,7 +126,8 @@ const PAGE_KEYS = {
     "[": () => setPass(Math.max(0, state.pass - 1)),
     "]": () => setPass(Math.min(g.last, state.pass + 1)),
     "p": pathKey,
-    "Escape": () => select(null),
+    "d": togglePanel,
+    "Escape": forgetAll,
     "x": saveSvg,
     "?": toggleHelp,
 };
@@ -94,6 +136,8 @@ function listenKeys() {
     byId("help").append(...KEYS.map(
         ([keys, does]) =>
             element("p", {}, ...keys.split(" ").flatMap(key => [element("kbd", {}, key), " "]), does)));
+    byId("help").append(
+        ...WORDS.map(([word, is]) => element("p", {class: "word"}, element("b", {}, word), " " + is)));
     byId("picture").addEventListener("keydown", keyOnPicture);
     byId("help-button").addEventListener("click", toggleHelp);
     document.addEventListener("keydown", e => {

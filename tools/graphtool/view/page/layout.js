@@ -4,7 +4,7 @@
  * stand beside their layers: there what runs last has row 0. Units: pixels at scale 1. */
 const NODE_WIDTH = 150, NODE_HEIGHT = 36, VIEW_HEIGHT = 20, SCOPE_WIDTH = 170, SCOPE_HEIGHT = 46;
 const GAP_X = 18, GAP_Y = 24, FRAME_TOP = 24, FRAME_PAD = 14, PHASE_GAP = 110;
-const LONGEST_LINE = 24; // boxes of a row that lie side by side; more continue in a next line
+const LONGEST_LINE = [24, 24, 4]; // by phase: boxes of a row that lie side by side; more continue below
 const layout = {
     x: null,
     y: null,
@@ -90,12 +90,12 @@ function sizeOf(b, above) {
 }
 
 /* Rows as lines of boxes. */
-function linesOf(children) {
+function linesOf(children, phase) {
     const lines = [];
     for (let at = 0; at < children.length;) {
         let end = at;
         while (end < children.length && children[end][0] === children[at][0]) end++;
-        const parts = Math.ceil((end - at) / LONGEST_LINE), size = Math.ceil((end - at) / parts);
+        const parts = Math.ceil((end - at) / LONGEST_LINE[phase]), size = Math.ceil((end - at) / parts);
         for (; at < end; at = Math.min(end, at + size))
             lines.push(children.slice(at, Math.min(end, at + size)).map(c => c[2]));
     }
@@ -103,12 +103,12 @@ function linesOf(children) {
 }
 
 /* Centres of a line's boxes: each under the middle of its neighbours above, as far as those beside it leave
- * room. */
-function placeLine(line, above) {
+ * room. Updates, of which many read the same, lie side by side. */
+function placeLine(line, above, phase) {
     let last = -Infinity, off = 0, known = 0;
     for (const b of line) {
         let sum = 0, n = 0;
-        for (const e of listOf(above.groups, b)) {
+        for (const e of phase === UPDATE ? [] : listOf(above.groups, b)) {
             const x = layout.x[above.upper[e]];
             if (Number.isNaN(x)) continue;
             sum += above.weight[e] * x;
@@ -136,8 +136,8 @@ function sizeFrame(frame, above) {
         sizeOf(c[2], above);
         layout.x[c[2]] = NaN;
     }
-    for (const line of linesOf(children)) {
-        placeLine(line, above);
+    for (const line of linesOf(children, phaseOfBox(frame))) {
+        placeLine(line, above, phaseOfBox(frame));
         let tallest = 0;
         for (const b of line) {
             layout.y[b] = y;

@@ -3,11 +3,17 @@
  * address that changes is shown. A part that does not fit the plan is left out. */
 const address = {
     written: "",
+    isRead: true, // what is shown comes from the address
+    view: null,   // the part of the picture that is shown once it is laid out
     timer: 0
 };
 
 function listText(set) {
     return [...set].sort((a, b) => a - b).join(".");
+}
+
+function viewText([x, y, k]) {
+    return k === 0 ? "" : [x.toFixed(0), y.toFixed(0), Number(k.toPrecision(4))].join(",");
 }
 
 function addressText() {
@@ -20,22 +26,29 @@ function addressText() {
         loose: listText(state.loose),
         sel: textOfSelection(state.selection),
         step: state.step,
-        view: camera.k === 0
-                  ? ""
-                  : [camera.x.toFixed(0), camera.y.toFixed(0), Number(camera.k.toPrecision(4))].join(",")
+        view: viewText(address.view || [camera.x, camera.y, camera.k])
     };
     if (data.plans.length > 1) parts.plan = state.plan;
-    if (!state.keepPlaces) parts.places = 0;
+    if (state.keepPlaces) parts.places = 1;
     return "#" +
            Object.keys(parts).filter(key => parts[key] !== "").map(key => key + "=" + parts[key]).join("&");
 }
 
-/* After a pause, as a drag changes it with each frame. */
+/* What "Back" undoes: all but small moves. */
+function deedOf(text) {
+    return text.replace(/&(step|view)=[^&]*/g, "");
+}
+
+/* After a pause, as a drag changes it with each frame. A selection, a tab, a pass, a plan or an opened scope
+ * is an entry of the browser's history; a move of the picture or of the step is part of the entry. */
 function writeAddress() {
     clearTimeout(address.timer);
     address.timer = setTimeout(() => {
-        address.written = addressText();
-        history.replaceState(null, "", address.written);
+        const text = addressText(), isNew = !address.isRead && deedOf(text) !== deedOf(address.written);
+        address.written = text;
+        address.isRead = false;
+        if (isNew) history.pushState(null, "", text);
+        else history.replaceState(null, "", text);
     }, 150);
 }
 
@@ -72,8 +85,11 @@ function readAddress() {
     if (parts.open !== undefined || parts.view !== undefined)
         state.open = new Set(numbersOf(parts.open, g.scopes.count));
     state.loose = new Set(numbersOf(parts.loose, g.scopes.count));
-    state.keepPlaces = parts.places !== "0";
+    state.keepPlaces = parts.places === "1";
     state.selection = parts.sel ? selectionOf(parts.sel) : null;
+    const node = selectedNode();
+    if (node >= 0 && parts.open === undefined) reveal(g.nodes.scope[node]);
+    state.isAwaited = state.selection !== null && parts.view === undefined;
     const view = (parts.view || "").split(",").map(Number);
     address.view =
         view.length === 3 && view.every(Number.isFinite) && view[2] >= SMALLEST && view[2] <= LARGEST ? view
@@ -96,6 +112,7 @@ function listenAddress() {
     addEventListener("hashchange", () => {
         if (location.hash === address.written) return;
         readAddress();
+        address.isRead = true;
         change("all");
     });
 }

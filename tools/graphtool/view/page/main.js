@@ -74,6 +74,7 @@ const BUTTONS = {
     "path-start": () => setStart(selectedNode()),
     "path-end": findPath,
     "loose": toggleLoose,
+    "panel": togglePanel,
     "toggle": () => toggle(scopeBox(state.selection.id, FORWARD)),
 };
 

@@ -54,9 +54,27 @@ function drawLineAt(pen, step, colour, text) {
     pen.text(x, TOP - 6, text, colour, "center");
 }
 
+/* Beside buffers that are alive at the peak, and tall, but too thin for a text in them; the largest ones, and
+ * none over another. */
+function drawLabels(pen) {
+    const taken = [], {from, until, offset, bytes, node} = g.values, ends = TOP + 12;
+    for (const v of aliveAt(g, g.peak_step)) {
+        const x = toX(memory, until[v] + 1), y = toY(memory, offset[v] + bytes[v] / 2) + 4;
+        const isThin = x - toX(memory, from[v]) <= 60,
+              height = toY(memory, offset[v]) - toY(memory, offset[v] + bytes[v]);
+        if (!isThin || height <= 13 || y < ends || x < LEFT || taken.some(other => Math.abs(other - y) < 14))
+            continue;
+        const text = texts[g.nodes.op[node[v]]] + ", " + bytesText(bytes[v]), w = 5.6 * text.length + 6;
+        const left = x + 3 + w > memory.width - RIGHT ? toX(memory, from[v]) - w - 3 : x + 3;
+        pen.rect(left, y - 11, w, 14, "ground", "line");
+        pen.text(left + 3, y, text);
+        taken.push(y);
+    }
+}
+
 function drawMemory(pen) {
     const marked = [];
-    drawAxisY(memory, pen);
+    drawAxisY(memory, pen, "address");
     pen.clip(LEFT, 0, memory.width - LEFT - RIGHT, memory.height - BOTTOM);
     for (let v = 0; v < g.values.node.length; v++) {
         if (!isBuffer(g, v)) continue;
@@ -65,8 +83,9 @@ function drawMemory(pen) {
     }
     drawWorkspaces(pen);
     for (const v of marked) drawBuffer(pen, v, true);
+    drawLabels(pen);
     pen.unclip();
-    drawAxisX(memory, pen, step => String(step));
+    drawAxisX(memory, pen, step => String(step), "step");
     if (g.deferred >= 0) drawLineAt(pen, g.deferred - 0.5, "quiet", "deferred");
     if (g.peak_step >= 0) drawLineAt(pen, g.peak_step, "exposed", "peak");
     if (state.step !== g.peak_step) drawLineAt(pen, state.step, "focus", "step " + state.step);

@@ -1,6 +1,13 @@
 /* passes.js - the head of the page: which plan, which graph, and the slider over the compiler's passes. */
 function setPass(pass) {
+    if (pass !== state.pass && state.choosesPlaces) keepPlaces(true);
     state.pass = pass;
+    change("boxes");
+}
+
+function keepPlaces(isKept) {
+    state.keepPlaces = isKept;
+    state.choosesPlaces = false;
     change("boxes");
 }
 
@@ -20,6 +27,11 @@ function drawHead(what) {
     slider.value = state.pass;
     slider.setAttribute("aria-valuetext", passText());
     byId("pass-name").value = passText();
+    for (const said of document.querySelectorAll(".of-last")) {
+        said.hidden = isLastPass();
+        said.textContent = "The slider is after " + g.passes[state.pass] +
+                           "; kernels, steps, times and memory are those of what runs.";
+    }
     byId("plan").value = state.plan;
     byId("keep-places").checked = state.keepPlaces;
     if (what.has("all")) fillGraphs();
@@ -31,13 +43,6 @@ function fillGraphs() {
         (graph, at) => element("option", {value: at},
                                graph.name + " (" + graph.mode +
                                    (graph.phase === "whole" ? "" : ", " + graph.phase) + ")")));
-}
-
-/* The graph of the same name in the other plan, or its first. */
-function showPlan(plan) {
-    const name = g.name, at = data.plans[plan].graphs.findIndex(graph => graph.name === name);
-    showGraph(plan, Math.max(0, at));
-    change("all");
 }
 
 function fillHead() {
@@ -73,8 +78,5 @@ function listenHead() {
         change("all");
     });
     byId("plan").addEventListener("change", e => showPlan(Number(e.target.value)));
-    byId("keep-places").addEventListener("change", e => {
-        state.keepPlaces = e.target.checked;
-        change("boxes");
-    });
+    byId("keep-places").addEventListener("change", e => keepPlaces(e.target.checked));
 }

@@ -1,9 +1,10 @@
-/* search.js - finds scopes, parameters, ops, nodes by any part of their texts. Each text is looked at once;
+/* search.js - finds scopes, parameters, nodes, values by any part of their texts. Each text is looked at once;
  * then columns of numbers say who has it. Several words must all be found, each in some text of the thing. */
 const MOST_FOUND = 60;
 const found = {
     items: [],
     total: 0,
+    exact: 0,
     at: -1
 };
 
@@ -18,25 +19,17 @@ function searchColumns(words, columnsOfThings, count, add, isThere) {
         if ((!isThere || isThere(i)) && words.every(has => columnsOfThings.some(c => has[c[i]]))) add(i);
 }
 
-function addFound(key, text, note) {
+/* What has the searched text as its whole name comes first. */
+function addFound(key, text, note, isExact) {
     found.total++;
-    if (found.items.length < MOST_FOUND) found.items.push({key, text, note});
+    if (isExact) found.items.splice(found.exact++, 0, {key, text, note});
+    else if (found.items.length < MOST_FOUND) found.items.push({key, text, note});
+    found.items.length = Math.min(found.items.length, MOST_FOUND);
 }
 
-function searchFor(text) {
-    const words = text.toLowerCase().split(/\s+/).filter(word => word).map(textsWith),
-          {nodes, values, scopes} = g;
-    const parameters = planOf(state.plan).parameters;
-    Object.assign(found, {items: [], total: 0, at: -1});
-    if (!words.length) return;
-    searchColumns(words, [scopes.path], scopes.count,
-                  s => addFound("s" + s, scopeName(g, s), "scope, " + countText(scopes.nodes[s], "node")),
-                  s => s > 0);
-    searchColumns(words, [parameters.path], parameters.path.length,
-                  p =>
-                      addFound("p" + p, texts[parameters.path[p]], "parameter " + texts[parameters.type[p]]));
-    const scopeText = nodes.scope.map(s => scopes.path[s]), name = new Float64Array(g.count),
-          type = new Float64Array(g.count);
+function searchNodes(words, whole) {
+    const {nodes, values, scopes} = g, name = new Float64Array(g.count), type = new Float64Array(g.count);
+    const scopeText = nodes.scope.map(s => scopes.path[s]);
     for (let i = 0; i < g.count; i++)
         if (g.results.at[i] < g.results.at[i + 1]) {
             name[i] = values.name[g.results.at[i]];
@@ -45,7 +38,34 @@ function searchFor(text) {
     searchColumns(words, [nodes.op, name, type, scopeText, nodes.attrs, nodes.kernel, nodes.source], g.count,
                   i => addFound("n" + i, nodeName(g, i),
                                 texts[scopes.path[nodes.scope[i]]] + ", " + PHASE_NAMES[nodes.phase[i]] +
-                                    (exists(i) ? "" : ", not in this pass")));
+                                    (exists(i) ? "" : ", not in this pass"),
+                                texts[name[i]].toLowerCase() === whole));
+}
+
+/* Second and further results; the first ones have the names of their nodes. */
+function searchValues(words, whole) {
+    const {values, results} = g;
+    searchColumns(words, [values.name], values.name.length,
+                  v => addFound("v" + v, "value " + texts[values.name[v]],
+                                texts[values.type[v]] + " of " + nodeName(g, values.node[v]),
+                                texts[values.name[v]].toLowerCase() === whole),
+                  v => v > results.at[values.node[v]]);
+}
+
+function searchFor(text) {
+    const whole = text.trim().toLowerCase(), words = whole.split(/\s+/).filter(word => word).map(textsWith),
+          {scopes} = g;
+    const parameters = planOf(state.plan).parameters;
+    Object.assign(found, {items: [], total: 0, exact: 0, at: -1});
+    if (!words.length) return;
+    searchColumns(words, [scopes.path], scopes.count,
+                  s => addFound("s" + s, scopeName(g, s), "scope, " + countText(scopes.nodes[s], "node")),
+                  s => s > 0);
+    searchColumns(words, [parameters.path], parameters.path.length,
+                  p =>
+                      addFound("p" + p, texts[parameters.path[p]], "parameter " + texts[parameters.type[p]]));
+    searchNodes(words, whole);
+    searchValues(words, whole);
 }
 
 function drawFound() {

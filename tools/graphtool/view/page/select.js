@@ -112,14 +112,15 @@ function showSelection() {
             state.pass = Math.max(g.nodes.first[node], Math.min(state.pass, g.nodes.last[node]));
         if (g.nodes.step[node] >= 0) state.step = g.nodes.step[node];
     }
-    const scope = node >= 0 ? g.nodes.scope[node] : kind === "scope" ? g.scopes.parent[id] : -1;
+    const first = kind === "parameter" ? g.nodes.parameter.findIndex((p, i) => p === id && exists(i)) : node;
+    const scope = first >= 0 ? g.nodes.scope[first] : kind === "scope" ? g.scopes.parent[id] : -1;
+    state.isAwaited = true;
     if (scope < 0) return;
     const isHidden = boxes.holder && boxes.holder[scope] >= 0;
     if (kind === "scope" && g.scopes.same[id] !== id && !state.loose.has(g.scopes.same[id]))
         state.loose.add(g.scopes.same[id]);
     reveal(scope);
-    if (isHidden || node >= 0) change("boxes");
-    state.isAwaited = true;
+    if (isHidden || first >= 0) change("boxes");
 }
 
 /* After the boxes are drawn: brings the selection into the window. */
@@ -173,6 +174,7 @@ function selectBox(b) {
     picture.current = b;
     if (isScopeBox(b)) {
         if (scopeOfBox(b)) select("scope", scopeOfBox(b));
+        if (isFrame(b)) state.isAwaited = false; // it is seen already: the picture stays
     } else {
         select("node", b);
     }

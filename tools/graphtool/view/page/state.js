@@ -6,13 +6,15 @@ const state = {
     pass: 0,  // the state of passes that is shown
     tab: "graph",
     table: "ops",
-    open: new Set(),  // scopes whose content is shown, besides the root
-    loose: new Set(), // first scopes of equal ones that are shown one by one
-    selection: null,  // {kind, id}: see select.js
-    start: -1,        // the node from which a path begins
-    path: [],         // nodes of the path that is shown
-    step: 0,          // of the schedule, in the memory map
-    keepPlaces: true, // rooms of nodes that other passes have stay empty
+    open: new Set(),     // scopes whose content is shown, besides the root
+    loose: new Set(),    // first scopes of equal ones that are shown one by one
+    selection: null,     // {kind, id}: see select.js
+    start: -1,           // the node from which a path begins
+    path: [],            // nodes of the path that is shown
+    step: 0,             // of the schedule, in the memory map
+    keepPlaces: false,   // rooms of nodes that other passes have stay empty
+    choosesPlaces: true, // moving the slider sets keepPlaces, until a person does
+    hasPanel: true,
 };
 let g = null;     // the graph that is shown
 const views = []; // {tab, draw}: those of the open tab are drawn; tab "" is always open
@@ -30,6 +32,11 @@ function redraw() {
     wanted = new Set();
     for (const view of views)
         if (!view.tab || view.tab === state.tab) view.draw(what);
+}
+
+/* Whether the slider is at what runs: kernels, steps, times and memory are of that alone. */
+function isLastPass() {
+    return state.pass === g.last;
 }
 
 function exists(i) {

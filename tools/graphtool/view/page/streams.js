@@ -10,7 +10,12 @@ const streams = {
 const LANE_NAMES = ["compute", "communication"];
 
 function streamsPlane() {
-    return {x0: 0, x1: Math.max(1e-9, g.time.kind === "steps" ? g.steps : g.time.total_us), y0: 0, y1: 2};
+    return {
+        x0: 0,
+        x1: Math.max(1e-9, g.time.kind === "steps" ? g.steps : g.time.total_us),
+        y0: 0,
+        y1: lanes()
+    };
 }
 
 /* By collective: the first step that awaits it. */
@@ -106,12 +111,17 @@ function sublanes() {
     return g.sublanes = {of, count: Math.max(1, ends.length)};
 }
 
+/* Without collectives there is no lane of communication. */
+function lanes() {
+    return sublanes().of.size ? 2 : 1;
+}
+
 function laneTop(lane) {
-    return TOP + 8 + lane * (streams.height - TOP - BOTTOM) / 2;
+    return TOP + 8 + lane * (streams.height - TOP - BOTTOM) / lanes();
 }
 
 function laneHeight() {
-    return (streams.height - TOP - BOTTOM) / 2 - 16;
+    return (streams.height - TOP - BOTTOM) / lanes() - 16;
 }
 
 function drawStreamNode(pen, i) {
@@ -130,7 +140,7 @@ function drawStreamNode(pen, i) {
 
 function drawStreams(pen) {
     const marked = [];
-    for (const lane of [0, 1])
+    for (let lane = 0; lane < lanes(); lane++)
         pen.text(LEFT - 6, laneTop(lane) + 14, lane ? "comm." : "compute", "quiet", "right");
     pen.clip(LEFT, 0, streams.width - LEFT - RIGHT, streams.height - BOTTOM);
     for (let i = 0; i < g.count; i++) {
@@ -145,12 +155,13 @@ function drawStreams(pen) {
         pen.line(x, laneTop(0) - 4, x, laneTop(1), "exposed", true);
     }
     pen.unclip();
-    drawAxisX(streams, pen, v => g.time.kind === "steps" ? String(v) : timeText(v));
+    const isSteps = g.time.kind === "steps";
+    drawAxisX(streams, pen, v => isSteps ? String(v) : timeText(v), isSteps ? "step" : "time");
 }
 
 /* The node at a place. */
 function findInStreams(x, y) {
-    const lane = y < 1 ? 1 : 0,
+    const lane = lanes() - 1 - Math.max(0, Math.min(lanes() - 1, Math.floor(y))),
           part = Math.floor((toY(streams, y) - laneTop(1)) / laneHeight() * sublanes().count);
     for (let i = 0; i < g.count; i++) {
         if (!isOnAxis(i) || g.nodes.lane[i] !== lane || (lane === 1 && part !== sublanes().of.get(i)))

@@ -1,11 +1,14 @@
 /* table.js - tables of rows {key, cells, isLit}: the key is a selection ("n12"), and a click on the row
- * selects it. A column is [name, kind]; kinds: "" text, "number", "bytes", "time", "flop", which sort by
+ * selects it. A column is [name, kind]; kinds: "" text, "number", "bytes", "time", "flop", "share", which sort by
  * number. */
 const PAGE_ROWS = 200;
 const CELL_TEXTS = {
     bytes: bytesText,
     time: n => n < 0 ? "" : timeText(n),
     flop: n => n ? flopText(n) : "",
+    share: n => n < 0              ? ""
+                : n > 0 && n < 0.1 ? "< 0.1 %"
+                                   : n.toFixed(1) + " %",
     number: n => n < 0 ? "" : n.toLocaleString("en", {maximumFractionDigits: 2})
 };
 
@@ -31,6 +34,7 @@ function headOf(tableColumns, sorted) {
     const row = element("tr");
     tableColumns.forEach((column, at) => {
         const head = element("th", {scope: "col", class: column[1] ? "number" : ""});
+        if (TIPS.has(column[0])) head.title = TIPS.get(column[0]);
         if (sorted) {
             const isBy = sorted.by === at;
             if (isBy) head.setAttribute("aria-sort", sorted.isUp ? "ascending" : "descending");

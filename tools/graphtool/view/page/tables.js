@@ -18,47 +18,72 @@ function sumRows(count, keyOf) {
     return sums;
 }
 
-const SUM_COLUMNS = [["nodes", "number"], ["buffers", "bytes"], ["work", "flop"], ["time", "time"]];
+/* New buffers are summed over the whole step: they are not in memory at one time, as the arena is. */
+const SUM_COLUMNS = [
+    ["time", "time"], ["% of time", "share"], ["nodes", "number"], ["new buffers", "bytes"],
+    ["% of buffers", "share"], ["work", "flop"]
+];
 
 /* Without times, or without counted work, there are no such columns. */
 function sumColumns() {
-    return SUM_COLUMNS.filter(c => (c[0] !== "time" || g.time.kind !== "steps") &&
+    return SUM_COLUMNS.filter(c => (!c[0].includes("time") || g.time.kind !== "steps") &&
                                    (c[0] !== "work" || g.nodes.flop.some(n => n > 0)));
 }
 
-function sumCells(sum) {
-    const cells = {nodes: sum.nodes, buffers: sum.bytes, work: sum.flop, time: sum.us};
-    return sumColumns().map(c => cells[c[0]]);
+function share(part, all) {
+    return all > 0 ? 100 * part / all : 0;
+}
+
+/* Rows of sums, with their shares of the whole: that is the root's. */
+function sumRowsOf(sums, key, nameOfKey, isLit) {
+    const all = sumRows(null, () => 0).get(0) || {us: 0, bytes: 0};
+    return [...sums].map(([number, sum]) => {
+        const cells = {
+            "time": sum.us,
+            "% of time": share(sum.us, all.us),
+            "nodes": sum.nodes,
+            "new buffers": sum.bytes,
+            "% of buffers": share(sum.bytes, all.bytes),
+            "work": sum.flop
+        };
+        return {
+            key: key + number,
+            cells: [nameOfKey(number), ...sumColumns().map(c => cells[c[0]])],
+            isLit: isLit(number, sum)
+        };
+    });
 }
 
 function opRows() {
-    return [...sumRows(null, i => g.nodes.op[i])].map(
-        ([op, sum]) => ({key: "o" + op, cells: [texts[op], ...sumCells(sum)], isLit: sum.isLit}));
+    return sumRowsOf(sumRows(null, i => g.nodes.op[i]), "o", op => texts[op], (op, sum) => sum.isLit);
 }
 
 /* A scope has all below it. */
 function scopeRows() {
     const chosen = state.selection && state.selection.kind === "scope" ? state.selection.id : -1;
-    return [...sumRows(g.scopes.parent, i => g.nodes.scope[i])].map(
-        ([s, sum]) => ({
-            key: "s" + s,
-            cells: [texts[g.scopes.path[s]], ...sumCells(sum)],
-            isLit: chosen >= 0 ? s === chosen : sum.isLit,
-        }));
+    return sumRowsOf(sumRows(g.scopes.parent, i => g.nodes.scope[i]), "s", s => texts[g.scopes.path[s]],
+                     (s, sum) => chosen >= 0 ? s === chosen : sum.isLit);
+}
+
+const NODE_COLUMNS = [
+    ["node"], ["scope"], ["phase"], ["time", "time"], ["% of time", "share"], ["bytes of results", "bytes"],
+    ["type"], ["kernel"], ["step", "number"]
+];
+
+function nodeColumns() {
+    return NODE_COLUMNS.filter(c => !c[0].includes("time") || g.time.kind !== "steps");
 }
 
 function nodeRows() {
-    const rows = [];
-    for (let i = 0; i < g.count; i++)
-        if (exists(i))
-            rows.push({
-                key: "n" + i,
-                isLit: lit.nodes[i],
-                cells: [
-                    nodeName(g, i), texts[g.scopes.path[g.nodes.scope[i]]], PHASE_NAMES[g.nodes.phase[i]],
-                    firstType(i), texts[g.nodes.kernel[i]], g.nodes.step[i]
-                ]
-            });
+    const rows = [], all = g.nodes.us.reduce((sum, us, i) => exists(i) && us > 0 ? sum + us : sum, 0);
+    for (let i = 0; i < g.count; i++) {
+        if (!exists(i)) continue;
+        const cells = [nodeName(g, i), texts[g.scopes.path[g.nodes.scope[i]]], PHASE_NAMES[g.nodes.phase[i]]];
+        const us = g.nodes.us[i], bytes = resultsOf(g, i).reduce((sum, v) => sum + g.values.bytes[v], 0);
+        if (g.time.kind !== "steps") cells.push(us, us < 0 ? -1 : share(us, all));
+        cells.push(bytes, mainType(i), texts[g.nodes.kernel[i]], g.nodes.step[i]);
+        rows.push({key: "n" + i, isLit: lit.nodes[i], cells});
+    }
     return rows;
 }
 
@@ -78,8 +103,8 @@ function parameterRows() {
             key: "p" + p,
             isLit: marked.has(p),
             cells: [
-                texts[parameters.path[p]], texts[parameters.type[p]], parameters.bytes[p],
-                subgraphs[parameters.subgraph[p]] || "",
+                texts[parameters.path[p]], texts[parameters.kind[p]], texts[parameters.type[p]],
+                parameters.bytes[p], subgraphs[parameters.subgraph[p]] || "",
                 parameters.bucket[p] < 0 ? "" : texts[buckets.name[parameters.bucket[p]]]
             ]
         });
@@ -106,39 +131,60 @@ function bucketRows() {
     return rows;
 }
 
-const NODE_COLUMNS = [["node"], ["scope"], ["phase"], ["type"], ["kernel"], ["step", "number"]];
+/* by: names of the columns that sort at first, the first one that is there. */
 const TABLES = {
-    ops: {
-        name: "By op",
-        columns: () => [["op"], ...sumColumns()],
-        rows: opRows,
-        sorted: {by: 2, isUp: false, page: 0}
-    },
+    ops: {name: "By op", columns: () => [["op"], ...sumColumns()], rows: opRows, by: ["time", "new buffers"]},
     scopes: {
         name: "By scope",
         columns: () => [["scope"], ...sumColumns()],
         rows: scopeRows,
-        sorted: {by: 0, isUp: true, page: 0}
+        by: ["time", "scope"]
     },
-    nodes: {name: "Nodes", columns: () => NODE_COLUMNS, rows: nodeRows, sorted: {by: 5, isUp: true, page: 0}},
+    nodes: {name: "Nodes", columns: nodeColumns, rows: nodeRows, by: ["step"], isUp: true},
     parameters: {
         name: "Parameters",
-        columns: () => [["parameter"], ["type"], ["bytes", "bytes"], ["subgraph"], ["bucket"]],
+        columns: () => [["parameter"], ["kind"], ["type"], ["bytes", "bytes"], ["subgraph"], ["bucket"]],
         rows: parameterRows,
-        sorted: {by: 0, isUp: true, page: 0}
+        by: ["parameter"]
     },
     buckets: {
         name: "Buckets",
         columns: () => [["bucket"], ["bytes", "bytes"], ["subgraph"], ["number", "number"], ["parameters"]],
         rows: bucketRows,
-        sorted: {by: 0, isUp: true, page: 0}
+        by: ["bucket"]
     },
 };
+
+/* How a table is sorted: at first, and where the graph has other columns, as its `by` says. */
+function sortedOf(table) {
+    const all = table.columns(), names = all.map(c => c[0]).join();
+    if (table.names !== names) {
+        const by = all.findIndex(c => c[0] === table.by.find(name => all.some(has => has[0] === name)));
+        table.names = names;
+        table.sorted = {by, isUp: !all[by][1] || !!table.isUp, page: 0};
+    }
+    return table.sorted;
+}
+
+/* The sum of columns that have no other: those of parameters and buckets. */
+function totalRow(table, rows) {
+    if (table !== TABLES.parameters && table !== TABLES.buckets) return [];
+    const made = element("tr");
+    table.columns().forEach((c, at) => {
+        const isSum = c[1] === "bytes" || c[1] === "number";
+        made.append(cellOf(c, isSum ? rows.reduce((sum, row) => sum + row.cells[at], 0)
+                              : at  ? ""
+                                    : "in all"));
+    });
+    return [element("tfoot", {}, made)];
+}
 
 function drawTables() {
     const table = TABLES[state.table];
     byId("table").value = state.table;
-    byId("rows").replaceChildren(...pagedTable(table.columns(), table.rows(), table.sorted, table.name));
+    const rows = table.rows(), made = pagedTable(table.columns(), rows, sortedOf(table), table.name);
+    made[1].append(...totalRow(table, rows));
+    byId("rows").replaceChildren(...made);
     const row = byId("rows").querySelector("tr.lit");
     if (row && table.sorted.isNew) row.scrollIntoView({block: "nearest"});
 }
@@ -151,5 +197,5 @@ function listenTables() {
         change("lit");
     });
     byId("rows").addEventListener(
-        "click", e => turnTable(e, TABLES[state.table].columns(), TABLES[state.table].sorted));
+        "click", e => turnTable(e, TABLES[state.table].columns(), sortedOf(TABLES[state.table])));
 }

@@ -52,16 +52,18 @@ function niceStep(n, isBytes) {
     return power * [1, 2, 5, 10].find(f => f * power >= n);
 }
 
-function drawAxisX(chart, pen, textOf) {
+function drawAxisX(chart, pen, textOf, name) {
     const step = niceStep((chart.span.x1 - chart.span.x0) / Math.max(2, (chart.width - LEFT) / 90));
     for (let v = Math.ceil(chart.span.x0 / step) * step; v <= chart.span.x1; v += step) {
         pen.line(toX(chart, v), chart.height - BOTTOM, toX(chart, v), chart.height - BOTTOM + 4, "quiet");
         pen.text(toX(chart, v), chart.height - 8, textOf(v), "quiet", "center");
     }
     pen.line(LEFT, chart.height - BOTTOM, chart.width - RIGHT, chart.height - BOTTOM, "line");
+    pen.text(chart.width - RIGHT + 4, chart.height - BOTTOM + 4, name, "quiet");
 }
 
-function drawAxisY(chart, pen) {
+function drawAxisY(chart, pen, name) {
+    pen.text(LEFT - 6, TOP - 5, name, "quiet", "right");
     const step = niceStep((chart.span.y1 - chart.span.y0) / Math.max(2, (chart.height - TOP) / 40), true);
     for (let v = Math.ceil(chart.span.y0 / step) * step; v <= chart.span.y1; v += step) {
         pen.line(LEFT, toY(chart, v), chart.width - RIGHT, toY(chart, v), "line");
@@ -106,12 +108,29 @@ function keyOnChart(chart, e) {
     e.stopPropagation();
 }
 
-/* What lies under the pointer. */
-function shortText({kind, id}) {
-    const i = kind === "value" ? g.values.node[id] : id;
-    const bytes =
-        kind === "value" ? ", " + texts[g.values.type[id]] + ", " + bytesText(g.values.bytes[id]) : "";
-    return nodeName(g, i) + bytes + ", " + scopeName(g, g.nodes.scope[i]);
+/* What lies under the pointer: lines. */
+function hoverText({kind, id}) {
+    const i = kind === "value" ? g.values.node[id] : id,
+          lines = [nodeName(g, i), scopeName(g, g.nodes.scope[i])];
+    if (kind === "value")
+        lines.push(texts[g.values.type[id]] + ", " + bytesText(g.values.bytes[id]),
+                   "steps " + g.values.from[id] + " to " + g.values.until[id]);
+    else
+        lines.push([texts[g.nodes.kernel[i]], "step " + g.nodes.step[i], timeOfNode(i)]
+                       .filter(text => text)
+                       .join(", "));
+    return lines.join("\n");
+}
+
+/* Beside the pointer, within the window. */
+function showHover(text, x, y) {
+    const box = byId("hover");
+    box.hidden = !text;
+    if (!text) return;
+    box.textContent = text;
+    box.style.left = Math.max(0, Math.min(x + 14, innerWidth - box.offsetWidth - 4)) + "px";
+    box.style.top =
+        Math.max(0, y + 16 + box.offsetHeight > innerHeight ? y - 8 - box.offsetHeight : y + 16) + "px";
 }
 
 function listenChart(chart) {
@@ -139,8 +158,9 @@ function listenChart(chart) {
     });
     canvas.addEventListener("mousemove", e => {
         const found = e.buttons ? null : chart.find(fromX(chart, e.offsetX), fromY(chart, e.offsetY));
-        canvas.title = found ? shortText(found) : "";
+        showHover(found ? hoverText(found) : "", e.clientX, e.clientY);
     });
+    canvas.addEventListener("mouseleave", () => showHover(""));
     canvas.addEventListener("keydown", e => keyOnChart(chart, e));
     new ResizeObserver(() => change("chart")).observe(canvas);
 }

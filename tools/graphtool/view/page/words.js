@@ -32,11 +32,21 @@ function cut(text, most) {
     return text.length > most ? text.slice(0, most - 1) + "\u2026" : text;
 }
 
-/* What a node is called: its op, and the name of its first value. */
+/* The name that an input, a state or a parameter has, without the scopes around it; "" of other nodes. */
+const NAMED = ["input", "state", "parameter"];
+
+function ownName(g, i) {
+    if (!NAMED.includes(texts[g.nodes.op[i]])) return "";
+    const found = texts[g.nodes.attrs[i]].match(/(?:^| )(?:name|path)="([^"]*)"/);
+    return found ? found[1].replace(/.*\//, "") : "";
+}
+
+/* What a node is called: its op, its own name, and the name of its first value. */
 function nodeName(g, i) {
+    const own = ownName(g, i) && " " + ownName(g, i);
     const v = g.results.at[i];
     const name = v < g.results.at[i + 1] ? texts[g.values.name[v]] : "";
-    return texts[g.nodes.op[i]] + (name ? " " + name : "");
+    return texts[g.nodes.op[i]] + own + (name ? " " + name : "");
 }
 
 function scopeName(g, s) {
