@@ -39,7 +39,11 @@ def read_lines(paths):
     """All lines of the files; a newer one replaces an older one of the same engine and run."""
     lines = {}
     for path in paths:
-        for number, text in enumerate(Path(path).read_text().splitlines(), 1):
+        try:
+            texts = Path(path).read_text().splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            sys.exit(f"suite.py: {path}: it cannot be read: {error}")
+        for number, text in enumerate(texts, 1):
             try:
                 line = json.loads(text)
                 lines[line["engine"], *key_of(line)] = line
@@ -105,8 +109,8 @@ def row_of(line, rival):
     head = [line["file"], line["phase"], line["options"]]
     if "error" in line:
         return head + [""] * 2 + ["failed"] + [""] * (len(COLUMNS) - 6)
-    low, high = line["interval_ms"]
-    cells = head + [str(line["batch"]), str(line["threads"]), number(line["median_ms"]) + mark(line), f"{low:.2f} to {high:.2f}",
+    interval = line["interval_ms"]  # null of few steps
+    cells = head + [str(line["batch"]), str(line["threads"]), number(line["median_ms"]) + mark(line), "{:.2f} to {:.2f}".format(*interval) if interval else "",
                     number(line["ready_ms"], "{:.0f}"), number(line.get("of_limit"), "{:.0%}"),
                     number(line.get("gflops"), "{:.0f}"), number(line["peak_rss_mib"], "{:.0f}")]
     if rival is None:
@@ -177,7 +181,10 @@ def page(rows, machines, failures):
 
 def table_main(args):
     lines = read_lines(args.files)
-    parts = rows_of(lines), machines_of(lines), failures_of(lines)
+    try:
+        parts = rows_of(lines), machines_of(lines), failures_of(lines)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        sys.exit(f"suite.py: a line is not what bench --suite writes: {type(error).__name__}: {error}")
     print("\n".join(markdown(*parts)))
     if args.html:
         Path(args.html).write_text("\n".join(page(*parts)) + "\n")

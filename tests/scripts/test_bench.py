@@ -120,6 +120,20 @@ class Suite(unittest.TestCase):
         self.assertIn("- Failed: mlp train  (weft): a < b", out)
         self.assertIn("a &lt; b", page)
 
+    def test_few_steps_have_no_interval(self):
+        out, _ = self.table([self.line("mlp", 10, 100, interval_ms=None)])
+        self.assertIn("| 10.00 |  | 7 |", out)
+
+    def test_what_cannot_be_read_is_one_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "lines.jsonl")
+            for line in (None, self.line("mlp", 10, 100, interval_ms=3), {**self.line("mlp", 10, 100), "peak_rss_mib": "x"}):
+                if line:
+                    path.write_text(json.dumps(line))
+                with self.assertRaises(SystemExit) as end:
+                    suite.table_main(suite.parse_args(["table", str(path)]))
+                self.assertRegex(str(end.exception), r"\Asuite.py: .*\Z")
+
     def test_what_is_no_line_is_named(self):
         for text in ("nothing", "[]", '{"engine": "weft"}'):
             with tempfile.TemporaryDirectory() as folder:

@@ -64,7 +64,12 @@ TEST(intervals_are_scipy_s) {
     check_interval("a line", statistics_median_interval(N(line), line, 1), 10.35, 10.65, 0.026);
     check_interval("a line in blocks", statistics_median_interval(N(line), line, 3), 10.25, 10.75, 0.026);
     check_interval("a / b", statistics_ratio_interval(N(a), a, N(b), b), 1.06973, 1.12650, 0.002);
-    check_interval("one", statistics_median_interval(1, a, 0), 10.5, 10.5, 0);
+    for (int n = 1; n < STATISTICS_LEAST; n++) {
+        CHECK(!interval_is_known(statistics_median_interval(n, a, 0)));
+        CHECK(!interval_is_known(statistics_ratio_interval(n, a, N(b), b)));
+        CHECK(!interval_is_known(statistics_ratio_interval(N(a), a, n, b)));
+    }
+    CHECK(interval_is_known(statistics_ratio_interval(STATISTICS_LEAST, a, STATISTICS_LEAST, b)));
     interval again = statistics_median_interval(N(a), a, 0);
     check_interval("twice", statistics_median_interval(N(a), a, 0), again.low, again.high, 0);
 }

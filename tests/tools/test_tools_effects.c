@@ -219,7 +219,7 @@ static const struct effect {
     {"bench", "--fail-above=0.5!", "m.json --compare m.json"},
     {"bench", "--suite=small", "-o p.jsonl --with '--steps 1 --warmup 0' 2>/dev/null"},
     {"bench", "--output=p.jsonl", "--suite small --with '--steps 1 --warmup 0' 2>/dev/null"},
-    {"bench", "--with=--batch=none", "--suite small -o p.jsonl --with --flow=x 2>/dev/null; true"},
+    {"bench", "--with=--batch=none", "--suite small -o p.jsonl --with --dtype=x 2>/dev/null; true"},
     {"bench", "--profile", "mlp.bin --steps 1 --batch 8 2>&1 >/dev/null"},
     {"bench", "--op='relu(f32[8])'", "--steps 1 2>/dev/null"},
     {"bench", "--check-accuracy",

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { SPELL = 2, MOST_TIMES = 100 };
+enum { MOST_TIMES = 100 };
 
 /* The first step of a spell finds the caches as the other workload left them. */
 static void run_spell(timing *t) {
@@ -42,12 +42,15 @@ static int64_t rounds_for(int64_t steps) {
 }
 
 /* How many more rounds; rank 0 decides for all. */
-static int64_t rounds_to_add(const timing *mine, const timing *other) {
+static int64_t rounds_to_add(timing *mine, timing *other) {
     double *ratios;
+    timing_share(mine);
+    timing_share(other);
     int n = ratios_of(mine, other, &ratios);
     int64_t least = rounds_for(mine->o->steps), most = MOST_TIMES * least, more = 0;
     interval in = statistics_median_interval(n, ratios, 0);
-    if (mine->until > 0 && n < most && in.high - in.low > mine->until) more = n / 4 > least ? n / 4 : least;
+    mine->is_reached = other->is_reached = in.high - in.low <= mine->until;
+    if (mine->until > 0 && n < most && !mine->is_reached) more = n / 4 > least ? n / 4 : least;
     if (more > most - n) more = most - n;
     world_broadcast(mine->o, 0, &more, sizeof more, "bench");
     return more;
@@ -70,5 +73,6 @@ comparison alternate(timing *mine, timing *other) {
     int n = ratios_of(mine, other, &ratios);
     return (comparison){.with = name_of(other->o),
                         .ratio = statistics_quantile(n, ratios, 0.5),
-                        .in = statistics_median_interval(n, ratios, 0)};
+                        .in = statistics_median_interval(n, ratios, 0),
+                        .steps_needed = ALTERNATE_LEAST};
 }

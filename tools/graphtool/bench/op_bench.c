@@ -4,7 +4,7 @@
 
 #include "tools/graphtool/bench/machine.h"
 #include "tools/graphtool/bench/op_case.h"
-#include "tools/graphtool/bench/statistics.h"
+#include "tools/graphtool/bench/result.h"
 #include "tools/graphtool/bench/wide.h"
 #include "tools/graphtool/output/table.h"
 #include "tools/graphtool/timeline/work_rows.h"
@@ -91,9 +91,9 @@ static json_t *times_json(const options *o, int n, const double *ms) {
     if (!option_is_given(o, "warmup")) warmup = statistics_warmup(n, ms);
     for (int i = 0; i < n; i++) json_array_append_new(samples, json_real(ms[i]));
     interval in = statistics_median_interval(n - warmup, ms + warmup, 0);
-    return json_pack("{s:o, s:i, s:i, s:f, s:[f, f]}", "samples_ms", samples, "warmup", warmup, "steps",
+    return json_pack("{s:o, s:i, s:i, s:f, s:o}", "samples_ms", samples, "warmup", warmup, "steps",
                      n - warmup, "median_ms", statistics_quantile(n - warmup, ms + warmup, 0.5),
-                     "interval_ms", in.low, in.high);
+                     "interval_ms", interval_json(in));
 }
 
 /* What the nodes of its program do, over the median. */

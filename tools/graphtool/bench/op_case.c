@@ -61,6 +61,30 @@ const char *op_case_text(const op_case *c) {
 
 /* ---- graphs ---- */
 
+static const op_sample *sample_of(const weft_op *op);
+
+/* Is this name, n bytes, that of an attribute given? */
+static bool has_attr(const char *attrs, const char *name, size_t n) {
+    for (const char *at = attrs; *at; at += strcspn(at, " "), at += strspn(at, " "))
+        if (strncmp(at, name, n) == 0 && at[n] == '=') return true;
+    return false;
+}
+
+/* Adds to tool_why which attributes of the sample the call leaves out, and the sample. */
+static void add_missing(const op_case *c) {
+    const op_sample *s = sample_of(c->op);
+    text missing = {0};
+    for (const char *at = s && s->attrs ? s->attrs : ""; *at; at += strcspn(at, " "), at += strspn(at, " ")) {
+        size_t n = strcspn(at, "= ");
+        if (at[n] == '=' && !has_attr(c->attrs, at, n))
+            text_add(&missing, "%s%.*s", missing.length ? ", " : "", (int)n, at);
+    }
+    if (!missing.length) return;
+    error_set(&tool_why, tool_why.status, "%s",
+              tool_text("%s; not given: %s, as in %s(%s) %s", tool_why.text, tool_take(&missing), c->op->name,
+                        s->in, s->attrs));
+}
+
 static weft_status say_why(weft_status status, const char *why) {
     return error_set(&tool_why, status, "%s", why);
 }
@@ -88,6 +112,7 @@ weft_model *op_case_model(const op_case *c) {
     weft_model *m = (weft_model_new)("op");
     weft_graph *g = (weft_graph_new)(m, "op", WEFT_EVAL);
     if (g && add_node(c, g) == WEFT_OK) return m;
+    add_missing(c);
     weft_model_free(m);
     return NULL;
 }

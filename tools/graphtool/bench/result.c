@@ -2,7 +2,6 @@
 #include "tools/graphtool/bench/result.h"
 
 #include "tools/graphtool/bench/machine.h"
-#include "tools/graphtool/bench/statistics.h"
 #include "tools/graphtool/ranks/world.h"
 
 #include "ops/cpu/isa.h"
@@ -45,14 +44,15 @@ static json_t *set_json(const timing *t) {
     const weft_plan *plan = t->work.plan;
     text flow = {0};
     flow_steps_write(&flow, plan->n_flow, plan->flow);
-    return json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:s, s:i, s:i, s:I, s:i, s:s, s:s, s:I, s:s?}",
-                     "model", t->model->name, "fingerprint", tool_fingerprint(plan), "graphs",
-                     graph_names(plan), "flow", tool_take(&flow), "device", device_name(plan->options.device),
-                     "isa", isa_name(plan->options.isa), "library", library_json(&plan->library), "dtype",
-                     dtype_name(plan->options.precision), "world", world_size(t->o), "threads",
-                     plan->kernels.threads, "batch", (json_int_t)weft_plan_batch(plan), "accumulate",
-                     plan->accumulate_most, "strategy", plan->strategy.text, "guard",
-                     guard_words[plan->options.guard], "seed", (json_int_t)t->o->seed, "set", t->work.set);
+    return json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:s, s:i, s:i, s:I, s:i, s:s, s:s, s:I, s:s?}",
+                     "model", t->model->name, "model_hash", tool_model_hash(t->model), "fingerprint",
+                     tool_fingerprint(plan), "graphs", graph_names(plan), "flow", tool_take(&flow), "device",
+                     device_name(plan->options.device), "isa", isa_name(plan->options.isa), "library",
+                     library_json(&plan->library), "dtype", dtype_name(plan->options.precision), "world",
+                     world_size(t->o), "threads", plan->kernels.threads, "batch",
+                     (json_int_t)weft_plan_batch(plan), "accumulate", plan->accumulate_most, "strategy",
+                     plan->strategy.text, "guard", guard_words[plan->options.guard], "seed",
+                     (json_int_t)t->o->seed, "set", t->work.set);
 }
 
 /* ---- times ---- */
@@ -67,6 +67,15 @@ static json_t *samples_json(const timing *t) {
     return samples;
 }
 
+json_t *interval_json(interval in) {
+    return interval_is_known(in) ? pair_json(in.low, in.high) : json_null();
+}
+
+/* Whether --until was reached; null: it was not given. */
+static json_t *reached_json(const timing *t) {
+    return t->until > 0 ? json_boolean(t->is_reached) : json_null();
+}
+
 static json_t *load_json(double cpus, const cpu_load *load) {
     return load->is_known ? json_real(cpus) : json_null();
 }
@@ -76,9 +85,9 @@ static json_t *times_json(const timing *t) {
     const double *ms = t->ms + t->warmup;
     interval in = statistics_median_interval(n, ms, 0);
     return json_pack(
-        "{s:I, s:i, s:o, s:f, s:o, s:o, s:f, s:f, s:f, s:o, s:o}", "steps", (json_int_t)n, "warmup",
+        "{s:I, s:i, s:o, s:f, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o}", "steps", (json_int_t)n, "warmup",
         t->warmup, "samples_ms", samples_json(t), "median_ms", statistics_quantile(n, ms, 0.5), "interval_ms",
-        pair_json(in.low, in.high), "quartiles_ms",
+        interval_json(in), "until_reached", reached_json(t), "quartiles_ms",
         pair_json(statistics_quantile(n, ms, 0.25), statistics_quantile(n, ms, 0.75)), "min_ms",
         statistics_quantile(n, ms, 0), "first_step_ms", t->ms[0], "ready_ms", t->ready_ms, "other_cpus",
         load_json(t->load.others, &t->load), "steal_cpus", load_json(t->load.steal, &t->load));
@@ -120,11 +129,16 @@ void result_print(const json_t *r) {
            json_at(r, "first_step_ms"), json_at(r, "compile_ms"), json_at(r, "peak_rss_mib"),
            BYTES((uint64_t)json_at(r, "plan_bytes")), has_beyond ? ", beyond it on the GPU " : "",
            has_beyond ? BYTES((uint64_t)json_at(r, "beyond_bytes")) : "", json_at(r, "gflops"));
-    printf("%.0f steps after %.0f of warm-up: quartiles %.2f and %.2f ms, median within %.2f to %.2f (95%%)",
-           json_at(r, "steps"), json_at(r, "warmup"), at(r, "quartiles_ms", 0), at(r, "quartiles_ms", 1),
-           at(r, "interval_ms", 0), at(r, "interval_ms", 1));
+    printf("%.0f steps after %.0f of warm-up: quartiles %.2f and %.2f ms", json_at(r, "steps"),
+           json_at(r, "warmup"), at(r, "quartiles_ms", 0), at(r, "quartiles_ms", 1));
+    if (json_is_array(json_object_get(r, "interval_ms")))
+        printf(", median within %.2f to %.2f (95%%)", at(r, "interval_ms", 0), at(r, "interval_ms", 1));
+    else
+        printf(", too few for an interval: --steps %d", STATISTICS_LEAST);
     if (json_is_real(json_object_get(r, "other_cpus")))
         printf("; other processes used %.2f CPUs, steal %.2f", json_at(r, "other_cpus"),
                json_at(r, "steal_cpus"));
     printf("\n");
+    if (json_is_false(json_object_get(r, "until_reached")))
+        printf("--until is not reached: the interval is still wider\n");
 }

@@ -85,7 +85,10 @@ static interval middle_of(double *draws) {
     return (interval){sorted_quantile(DRAWS, draws, 0.025), sorted_quantile(DRAWS, draws, 0.975)};
 }
 
+static const interval unknown = {0, INFINITY};
+
 interval statistics_median_interval(int n, const double *values, int block) {
+    if (n < STATISTICS_LEAST) return unknown;
     double *drawn = tool_new((size_t)n, sizeof *drawn), *draws = tool_new(DRAWS, sizeof *draws);
     uint64_t state = 1;
     if (!block) block = block_of(n);
@@ -95,6 +98,7 @@ interval statistics_median_interval(int n, const double *values, int block) {
 
 interval statistics_ratio_interval(int n_a, const double *a, int n_b, const double *b) {
     int most = n_a > n_b ? n_a : n_b;
+    if (n_a < STATISTICS_LEAST || n_b < STATISTICS_LEAST) return unknown;
     double *drawn = tool_new((size_t)most, sizeof *drawn), *draws = tool_new(DRAWS, sizeof *draws);
     uint64_t state = 1;
     for (int i = 0; i < DRAWS; i++) {

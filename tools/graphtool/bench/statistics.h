@@ -3,6 +3,8 @@
 #ifndef WEFT_TOOLS_GRAPHTOOL_BENCH_STATISTICS_H
 #define WEFT_TOOLS_GRAPHTOOL_BENCH_STATISTICS_H
 
+#include <float.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The quantile q of n values (n > 0, any order), between two of them by a straight line: NumPy's default. */
@@ -14,9 +16,17 @@ double statistics_quantile(int n, const double *values, double q);
  * quartile of the second half plus three times its interquartile range. */
 int statistics_warmup(int n, const double *values);
 
+/* Of fewer values a bootstrap is far too narrow; of one it has no width. Nothing is known then: 0 to
+ * infinity. */
+enum { STATISTICS_LEAST = 6 };
+
 typedef struct interval {
     double low, high;
 } interval;
+
+static inline bool interval_is_known(interval in) {
+    return in.high <= DBL_MAX;
+}
 
 /* A 95% confidence interval of the median by the percentile bootstrap. Times of steps depend on those just
  * before them, so blocks of neighbours are drawn, in a circle (Politis and Romano 1992). Length 0: the cube

@@ -3,6 +3,7 @@
 
 #include "tools/graphtool/bench/child.h"
 #include "tools/graphtool/model/tools.h"
+#include "tools/graphtool/options/paths.h"
 
 #include "graph/core/graph.h"
 
@@ -20,7 +21,8 @@ static const char *const usual_sets[] = {"", "--threads 1", "--dtype bf16", "--b
 typedef struct suite {
     const options *o;
     FILE *lines;
-    json_t *done; /* key of a run -> true */
+    json_t *done;     /* key of a run -> true */
+    const char *name; /* zoo, or the folder's real path */
     const char *folder;
     bool is_zoo;
     int n;
@@ -33,6 +35,7 @@ typedef struct suite {
 /* One run: `flow` NULL is the model's training. */
 typedef struct suite_case {
     const char *name, *path, *flow, *options;
+    const char *model_hash; /* of the model's text; "" of one that cannot be read */
 } suite_case;
 
 static const char *phase_of(const suite_case *c) {
@@ -84,10 +87,27 @@ static const char *new_folder(void) {
 
 /* ---- lines ---- */
 
-static const char *key_of(const char *name, const char *phase, const char *options) {
-    bool has_options = options && *options;
-    return tool_text("%s %s%s%s", name ? name : "", phase ? phase : "", has_options ? " " : "",
-                     has_options ? options : "");
+static const char *or_empty(const char *text) {
+    return text ? text : "";
+}
+
+/* "mlp train --threads 1" */
+static const char *title_of(const suite_case *c) {
+    return tool_text("%s %s%s%s", c->name, phase_of(c), *c->options ? " " : "", c->options);
+}
+
+/* Of the suite, the model's file and what it holds, and how it runs: a changed model runs again. */
+static const char *key_of(const char *suite, const char *file, const char *hash, const char *phase,
+                          const char *options) {
+    return tool_text("%s\n%s\n%s\n%s\n%s", or_empty(suite), or_empty(file), or_empty(hash), or_empty(phase),
+                     or_empty(options));
+}
+
+/* The folder by its one name, so that "models/" and "../here/models" are it. */
+static const char *suite_name(const options *o) {
+    char real[PATH_MAX];
+    if (strcmp(o->suite, "zoo") == 0) return o->suite;
+    return realpath(o->suite, real) ? tool_text("%s", real) : o->suite;
 }
 
 static const char *text_at(const json_t *line, const char *key) {
@@ -95,23 +115,49 @@ static const char *text_at(const json_t *line, const char *key) {
 }
 
 /* Runs that an earlier command has finished need not run again; those that failed do. */
+static void note_done(suite *s, const json_t *line) {
+    if (json_object_get(line, "error")) return;
+    const char *key = key_of(text_at(line, "suite"), text_at(line, "file"), text_at(line, "model_hash"),
+                             text_at(line, "phase"), text_at(line, "options"));
+    json_object_set_new(s->done, key, json_true());
+}
+
+/* What a command wrote that was stopped in the middle of its last line is cut off. */
+static void cut_line(const suite *s, off_t at, int number) {
+    if (truncate(s->o->output, at))
+        tool_fail("%s:%d: the line is cut, and cannot be removed: %s", SHOW_PATH(s->o->output), number,
+                  strerror(errno));
+    tool_note("%s:%d: the line was cut, so it is removed", SHOW_PATH(s->o->output), number);
+}
+
 static void read_lines(suite *s) {
-    json_error_t error;
+    char *text = NULL;
+    size_t room = 0;
+    off_t at = 0;
+    ssize_t n;
     s->done = json_keep(json_object());
-    FILE *f = fopen(s->o->output, "re");
+    FILE *f = path_is_file(s->o->output) ? fopen(s->o->output, "re") : NULL;
     if (!f) return;
-    for (json_t *line; (line = json_loadf(f, JSON_DISABLE_EOF_CHECK, &error)); json_decref(line))
-        if (!json_object_get(line, "error"))
-            json_object_set_new(
-                s->done, key_of(text_at(line, "file"), text_at(line, "phase"), text_at(line, "options")),
-                json_true());
+    for (int number = 1; (n = getline(&text, &room, f)) > 0; number++, at += n) {
+        if (text[n - 1] != '\n') {
+            cut_line(s, at, number);
+            break;
+        }
+        json_t *line = json_loadb(text, (size_t)n, 0, NULL);
+        if (!json_is_object(line))
+            tool_fail("%s:%d: it must be a line of JSON of an earlier suite: give another file to -o",
+                      SHOW_PATH(s->o->output), number);
+        note_done(s, line);
+        json_decref(line);
+    }
+    free(text);
     fclose(f);
 }
 
 static void write_line(suite *s, const suite_case *c, json_t *line) {
-    json_object_update_new(line, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "suite", s->o->suite, "engine",
-                                           "weft", "file", c->name, "phase", phase_of(c), "options",
-                                           c->options, "schema", OUT_SCHEMA));
+    json_object_update_new(line, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i}", "suite", s->name, "engine",
+                                           "weft", "file", c->name, "model_hash", c->model_hash, "phase",
+                                           phase_of(c), "options", c->options, "schema", OUT_SCHEMA));
     char *all = json_dumps(line, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(9));
     if (!all || !out_json_is_whole()) tool_fail("out of memory");
     if (fprintf(s->lines, "%s\n", all) < 0 || fflush(s->lines))
@@ -146,21 +192,27 @@ static json_t *message_of(const child *c) {
     return message;
 }
 
+/* Takes the message. */
+static void write_failure(suite *s, const suite_case *c, json_t *message) {
+    json_t *line = json_pack("{s:s, s:o}", "model", c->name, "error", message);
+    fprintf(stderr, "%s: %s\n", title_of(c), or_empty(text_at(line, "error")));
+    s->failed++;
+    write_line(s, c, line);
+}
+
 static void run_case(suite *s, const suite_case *c) {
     char *words[WORDS + 1];
-    const char *key = key_of(c->name, phase_of(c), c->options);
+    const char *key = key_of(s->name, c->name, c->model_hash, phase_of(c), c->options);
     if (json_object_get(s->done, key)) return;
     words_of(c, words);
     child ran = child_run(child_self(), words);
     json_t *line = ran.status ? NULL : json_loads(ran.out, 0, NULL);
     s->ran++;
-    if (line) {
-        fprintf(stderr, "%s: %.2f ms\n", key, json_at(line, "median_ms"));
-    } else {
-        line = json_pack("{s:s, s:o}", "model", c->name, "error", message_of(&ran));
-        fprintf(stderr, "%s: %s\n", key, text_at(line, "error"));
-        s->failed++;
+    if (!line) {
+        write_failure(s, c, message_of(&ran));
+        return;
     }
+    fprintf(stderr, "%s: %.2f ms\n", title_of(c), json_at(line, "median_ms"));
     write_line(s, c, line);
 }
 
@@ -183,9 +235,20 @@ static void run_flow(suite *s, suite_case c, bool names_batch) {
     }
 }
 
+/* A model without a run has one line, as of its first. */
+static void refuse_model(suite *s, const char *name, json_t *why) {
+    s->ran++;
+    write_failure(s, &(suite_case){.name = name, .options = s->sets[0], .model_hash = ""}, why);
+}
+
 static void run_model(suite *s, const char *name, const char *path) {
-    const weft_model *m = tool_keep_model(tool_got(weft_load(path, &tool_shows, &tool_why)));
-    suite_case c = {.name = name, .path = path};
+    weft_model *m = weft_load(path, &tool_shows, &tool_why);
+    if (!m) {
+        refuse_model(s, name, json_string(tool_why.text));
+        return;
+    }
+    tool_keep_model(m);
+    suite_case c = {.name = name, .path = path, .model_hash = tool_model_hash(m)};
     if (has_training(m)) run_flow(s, c, m->names_batch);
     c.flow = inference_of(m);
     if (c.flow) run_flow(s, c, m->names_batch);
@@ -194,17 +257,33 @@ static void run_model(suite *s, const char *name, const char *path) {
 static void run_zoo_model(suite *s, const char *name) {
     const char *zoo = child_beside("weft-zoo"), *path = tool_text("%s/%s.bin", s->folder, name);
     child c = child_run(zoo, (char *[]){(char *)zoo, (char *)name, "-o", (char *)path, NULL});
-    if (c.status) tool_fail("bench: --suite=zoo: %s %s failed: %s", zoo, name, c.err);
-    run_model(s, name, path);
+    if (c.status)
+        refuse_model(s, name, message_of(&c));
+    else
+        run_model(s, name, path);
     unlink(path);
+}
+
+/* Each run has its flow; getopt takes the first letters for the whole name. */
+static void check_sets(const suite *s) {
+    for (int i = 0; i < s->n_sets; i++) {
+        char *rest = tool_text("%s", s->sets[i]), *word;
+        while ((word = strsep(&rest, " "))) {
+            size_t n = strcspn(word, "=");
+            if (n > strlen("--f") && strncmp("--flow", word, n) == 0)
+                tool_fail("bench: --with=%s: --flow has no effect: the suite runs training and inference",
+                          s->sets[i]);
+        }
+    }
 }
 
 int suite_run(const options *o) {
     suite *s = tool_new(1, sizeof *s);
-    *s = (suite){.o = o, .is_zoo = strcmp(o->suite, "zoo") == 0, .sets = usual_sets};
+    *s = (suite){.o = o, .name = suite_name(o), .is_zoo = strcmp(o->suite, "zoo") == 0, .sets = usual_sets};
     s->n_sets = sizeof usual_sets / sizeof *usual_sets;
     if (o->with.n) s->sets = o->with.v, s->n_sets = o->with.n;
     if (!o->output) tool_fail("bench: --suite: -o FILE is needed, which gets a line of JSON for each run");
+    check_sets(s);
     s->is_zoo ? list_zoo(s) : list_folder(s);
     read_lines(s);
     s->lines = fopen(o->output, "ae");

@@ -95,16 +95,18 @@ static int64_t steps_missing(timing *t) {
     if (t->finds) t->warmup = statistics_warmup(t->n, t->ms);
     int64_t count = timing_count(t), most = MOST_TIMES * t->o->steps;
     if (count < t->o->steps) return t->o->steps - count;
-    if (t->until <= 0 || count >= most) return 0;
+    if (t->until <= 0) return 0;
     const double *ms = t->ms + t->warmup;
     interval in = statistics_median_interval((int)count, ms, 0);
-    if (in.high - in.low <= t->until * statistics_quantile((int)count, ms, 0.5)) return 0;
+    t->is_reached = in.high - in.low <= t->until * statistics_quantile((int)count, ms, 0.5);
+    if (t->is_reached || count >= most) return 0;
     int64_t more = count / 4 > t->o->steps ? count / 4 : t->o->steps;
     return more < most - count ? more : most - count;
 }
 
 /* Rank 0 decides for all. */
 static int64_t steps_to_add(timing *t) {
+    timing_share(t);
     int64_t more = steps_missing(t);
     world_broadcast(t->o, 0, &more, sizeof more, "bench");
     return more;
@@ -123,14 +125,16 @@ void timing_run(timing *t) {
 }
 
 /* Each rank's place in a row of the world is its own, so that sums are what each has. */
-static void take_slowest(timing *t) {
-    int world = world_size(t->o);
-    if (world == 1) return;
-    double *all = tool_new((size_t)t->n * (size_t)world, sizeof *all);
-    for (int i = 0; i < t->n; i++) all[i * world + world_rank(t->o)] = t->ms[i];
-    world_sum(t->o, t->n * world, all);
-    for (int i = 0; i < t->n; i++)
-        for (int r = 0; r < world; r++) t->ms[i] = fmax(t->ms[i], all[i * world + r]);
+void timing_share(timing *t) {
+    int world = world_size(t->o), n = t->n - t->n_shared;
+    double *ms = t->ms + t->n_shared;
+    t->n_shared = t->n;
+    if (world == 1 || !n) return;
+    double *all = tool_new((size_t)n * (size_t)world, sizeof *all);
+    for (int i = 0; i < n; i++) all[i * world + world_rank(t->o)] = ms[i];
+    world_sum(t->o, n * world, all);
+    for (int i = 0; i < n; i++)
+        for (int r = 0; r < world; r++) ms[i] = fmax(ms[i], all[i * world + r]);
 }
 
 /* Other ranks of this machine are not others; of several machines it is not known. */
@@ -146,7 +150,7 @@ void timing_end(timing *t, const load_moment *from) {
     const char *name;
     json_t *value;
     t->load = load_beside_ranks(t, from);
-    take_slowest(t);
+    timing_share(t);
     if (t->finds) t->warmup = statistics_warmup(t->n, t->ms);
     json_object_foreach(t->last, name, value) json_array_append(json_object_get(t->losses, name), value);
 }

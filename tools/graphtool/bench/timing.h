@@ -19,6 +19,8 @@ typedef struct timing {
     double *ms;       /* of each, the warm-up among them; with several ranks the slowest one's */
     int warmup;       /* how many of the first are left out */
     bool finds;       /* the warm-up is found, not said */
+    bool is_reached;  /* --until */
+    int n_shared;     /* how many of ms are the slowest rank's already */
     bool is_together; /* a GPU's steps are timed together: each has the mean */
     cpu_load load;    /* while they ran */
 } timing;
@@ -28,6 +30,8 @@ timing *timing_open(weft_model *m, const options *o);
 /* Runs --warmup steps and --steps more, and further ones until as many are left after the warm-up that is
  * found, and with --until until the interval is narrow enough or there are a hundred times as many. */
 void timing_run(timing *t);
+/* Makes each time that of the slowest rank; all ranks call it. Decisions before it would be of one rank's. */
+void timing_share(timing *t);
 /* One step; its losses are recorded. */
 void timing_step(timing *t);
 /* Ends the run: the load since `from`, the slowest rank's times, the last losses. */

@@ -54,19 +54,27 @@ static int print(const options *o, json_t *all, const comparison *c) {
 /* Two files: nothing runs. */
 static int compare_files(const options *o) {
     json_t *mine = json_incref(result_read(o->model));
-    options_only(o, "compare fail-above suite with op check-accuracy json output",
-                 "on a result of an earlier run");
+    options_only(o, "compare fail-above json", "on a result of an earlier run");
     if (!o->compare) tool_fail("bench: %s is a result of an earlier run: --compare=FILE is needed", o->model);
-    comparison c = compare_results(mine, result_read(o->compare), o->compare);
+    json_t *other = result_read(o->compare);
+    compare_check(o, compare_steps(mine), STATISTICS_LEAST, o->model);
+    compare_check(o, compare_steps(other), STATISTICS_LEAST, o->compare);
+    comparison c = compare_results(mine, other, o->compare);
     return print(o, mine, &c);
 }
 
 /* Of the run, not of a workload, and what one process can have once. */
 static const char of_both[] =
     "steps until warmup profile json config against compare fail-above check-accuracy "
-    "isa launcher comm timeout rings";
+    "isa launcher comm timeout rings suite with op output";
+
+/* Before anything runs: --until runs as many steps as it needs. */
+static void check_steps(const options *o, int needed) {
+    if (!o->until) compare_check(o, o->steps, needed, "this run");
+}
 
 static int run_in_turns(const options *o, const options *second) {
+    check_steps(o, ALTERNATE_LEAST);
     timing *mine = timing_open(tool_load(o), o), *other = timing_open(tool_load(second), second);
     comparison c = alternate(mine, other);
     c.other = json_keep(result_json(other));
@@ -78,6 +86,9 @@ static int run_alone(const options *o) {
     if (o->check_accuracy && o->comm) tool_fail("bench: --check-accuracy is for one rank");
     comparison c = {0};
     json_t *other = o->compare ? result_read(o->compare) : NULL; /* first: it can be wrong */
+    if (other)
+        check_steps(o, STATISTICS_LEAST),
+            compare_check(o, compare_steps(other), STATISTICS_LEAST, o->compare);
     timing *t = timing_open(tool_load(o), o);
     timing_run(t);
     json_t *all = result_of(t);
@@ -105,8 +116,10 @@ static int run_ops(const options *o) {
 static void check(const options *o) {
     if (option_is_given(o, "fail-above") && !o->compare && !o->against && !o->other)
         tool_fail("bench: --fail-above has no effect without --compare, --against or a second model");
-    if (o->other && (o->compare || o->profile))
-        tool_fail("bench: --%s has no effect with a second model", o->compare ? "compare" : "profile");
+    if (o->other && (o->compare || o->profile || o->check_accuracy))
+        tool_fail("bench: --%s has no effect with a second model", o->compare   ? "compare"
+                                                                   : o->profile ? "profile"
+                                                                                : "check-accuracy");
     if (option_is_given(o, "depth") && !o->profile)
         tool_fail("bench: --depth has no effect without --profile");
     if (!o->suite && (o->with.n || o->output))

@@ -7,6 +7,7 @@
 #include "tools/graphtool/ranks/world.h"
 
 #include "graph/core/own_op.h"
+#include "graph/core/table.h"
 #include "graph/settings/flow.h"
 #include "runtime/options.h"
 #include "runtime/plan/compile_fields.h"
@@ -179,6 +180,14 @@ void tool_need_training(const weft_plan *plan) {
     }
     tool_fail("train: no graph of the flow minimizes a loss or writes state, so nothing would be trained: "
               "name one that does, or use graphtool eval");
+}
+
+const char *tool_model_hash(const weft_model *m) {
+    char *all = weft_model_text(m);
+    if (!all) tool_fail("out of memory");
+    const char *hash = tool_text("%016llx", (unsigned long long)hash_text(all, 0));
+    weft_text_free(all);
+    return hash;
 }
 
 json_t *tool_fingerprint(const weft_plan *plan) {

@@ -55,8 +55,8 @@ static _Noreturn void refuse_unknown(const command *c, const char *word) {
     tool_fail("%s: no option %s%s graphtool %s --help lists all", c->name, word, ask, c->name);
 }
 
-/* Flags and lists may be repeated; any other option may be given once. */
-static void parse_line(const command *c, int argc, char **argv, options *o) {
+/* Flags and lists may be repeated; any other option may be given once. True: it asks for --help. */
+static bool parse_line(const command *c, int argc, char **argv, options *o) {
     struct option longs[OPTIONS_MOST + 1];
     char shorts[3 * OPTIONS_MOST + 2];
     getopt_table(c, longs, shorts);
@@ -67,16 +67,14 @@ static void parse_line(const command *c, int argc, char **argv, options *o) {
         if (value == ':') tool_fail("%s: %s needs a value", c->name, word);
         const option_row *row = row_of(c, value);
         if (!row) refuse_unknown(c, word);
-        if (strcmp(row->field.name, "help") == 0) {
-            help_print(c);
-            tool_end(EXIT_FINE);
-        }
+        if (strcmp(row->field.name, "help") == 0) return true;
         if (option_from(row, o) && !option_is_flag(row) && !option_is_list(row))
             tool_fail("%s: --%s is given twice", c->name, row->field.name);
         o->from[row - option_rows] = ORIGIN_LINE;
         const char *rule = option_read(row, optarg ? optarg : "1", o);
         if (rule) tool_fail("%s: --%s=%s: %s", c->name, row->field.name, optarg, rule);
     }
+    return false;
 }
 
 static _Noreturn void refuse_action(const command *c, const char *name) {
@@ -154,7 +152,10 @@ static void default_isa(options *o) {
 void options_parse(const command *c, int argc, char **argv, options *o) {
     *o = c->defaults;
     o->command = c;
-    parse_line(c, argc, argv, o);
+    if (parse_line(c, argc, argv, o)) {
+        help_print(c);
+        tool_end(EXIT_FINE);
+    }
     if (o->config) config_read(o);
     take_words(c, argc - optind, argv + optind, o);
     place_files(o);
@@ -168,7 +169,8 @@ static void parse_over(const options *under, const char *refused, int argc, char
     const command *c = under->command;
     *o = *under;
     memset(o->from, ORIGIN_NONE, sizeof o->from);
-    parse_line(c, argc, argv, o);
+    if (parse_line(c, argc, argv, o))
+        tool_fail("%s: --against: --help is for both: give it outside of --against", c->name);
     for (const option_row *row = NULL; (row = option_next(c, row));) {
         size_t i = (size_t)(row - option_rows);
         if (o->from[i] && has_word(refused, row->field.name))

@@ -184,7 +184,8 @@ const option_row option_rows[] = {
         "end with status 1 where the whole interval of the ratio is above this: 1.03", ),
     TEXT_ROW("suite", 0, "zoo|DIR", suite,
              "without MODEL: all models of the zoo or of a folder, training and inference; -o gets lines of "
-             "JSON", ),
+             "JSON",
+             .file = READS_MODELS),
     TEXT_ROW("with", 0, "[OPTIONS]", with,
              "a set of options that the suite runs each model with; once for each (as it is, one thread, "
              "bf16, batch 1)",

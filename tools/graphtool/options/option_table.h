@@ -34,6 +34,7 @@ typedef enum option_file {
     READS_DATA,      /* the same, before options of its own: a source, which may be a folder */
     READS_ROWS,      /* such a source after "NAME=rows:"; other values name none */
     READS_STEPS,     /* a checkpoint, or a folder of them; "auto" is that of --checkpoint-dir */
+    READS_MODELS,    /* a folder, all of it; "zoo" is not a folder */
     WRITES,          /* a file */
     WRITES_PICTURES, /* a file before ":FIELDS", or one of each moment: photo-500.png */
     FILLS,           /* a folder, with files of new names */

@@ -66,11 +66,6 @@ static bool is_same(const char *a, const char *b) {
     return whole_a && whole_b && strcmp(whole_a, whole_b) == 0;
 }
 
-static bool is_regular(const char *path) {
-    struct stat is;
-    return stat(path, &is) == 0 && S_ISREG(is.st_mode);
-}
-
 /* Is it a picture of the series? "photo-500.png" is one of "photo.png". */
 static bool is_numbered(const char *path, const char *series) {
     size_t stem = path_stem(series);
@@ -85,10 +80,22 @@ static bool is_of_step(const char *folder, const char *rest) {
            (strncmp(rest, "step-", 5) == 0 && strchr(rest, '/'));
 }
 
+/* Does the file lie in a folder of models, or is it one of them by another name? */
+static bool is_of_models(const char *path, const char *folder) {
+    const char *whole = whole_path(path), *inside = whole_path(tool_text("%s/x", folder));
+    size_t n = inside ? (size_t)(strrchr(inside, '/') + 1 - inside) : 0;
+    bool is = whole && inside && strncmp(whole, inside, n) == 0;
+    DIR *d = is ? NULL : opendir(folder);
+    for (struct dirent *e; !is && d && (e = readdir(d));)
+        is = is_same(path, tool_text("%s/%s", folder, e->d_name));
+    if (d) closedir(d);
+    return is;
+}
+
 /* Is the file that is written there already, in a folder that is read? */
 static bool is_inside(const char *path, const place *folder) {
     char real[PATH_MAX];
-    if (!path_is_folder(folder->path) || !is_regular(path) || !realpath(folder->path, real)) return false;
+    if (!path_is_folder(folder->path) || !path_is_file(path) || !realpath(folder->path, real)) return false;
     const char *whole = whole_path(path);
     size_t n = strlen(real);
     n -= n == 1; /* the root folder */
@@ -126,6 +133,7 @@ static void add_option(places *all, const option_row *row, const options *o) {
         return;
     }
     const char *value = *(const char *const *)at;
+    if (row->file == READS_MODELS && value && strcmp(value, "zoo") == 0) return;
     if (row->file == READS_STEPS && value && strcmp(value, "auto") == 0) value = o->checkpoint_dir;
     if (value) add_value(all, row, value);
 }
@@ -160,11 +168,12 @@ static void collect(places *all, const options *o) {
 /* ---- comparing ---- */
 
 static bool is_read(const place *p) {
-    return p->file == READS || p->file == READS_DATA || p->file == READS_STEPS;
+    return p->file == READS || p->file == READS_DATA || p->file == READS_STEPS || p->file == READS_MODELS;
 }
 
 /* Would writing this file change what `other` is? */
 static bool is_part_of(const char *path, const place *other) {
+    if (other->file == READS_MODELS) return is_of_models(path, other->path);
     return is_same(path, other->path) || (is_read(other) && is_inside(path, other));
 }
 
@@ -186,7 +195,7 @@ static bool is_pictured(const char *series, const place *other) {
 /* Would writing `out` change what `other` is? */
 static bool spoils(const place *out, const place *other) {
     /* what is written into a folder has new names */
-    if (out->file == FILLS && !is_regular(out->path)) return false;
+    if (out->file == FILLS && !path_is_file(out->path)) return false;
     if (out->is_note && other->option && strcmp(other->option, "config") == 0) return false;
     if (out->file == WRITES_PICTURES) return is_pictured(out->path, other);
     return other->file == WRITES_PICTURES ? is_pictured(other->path, out) : is_part_of(out->path, other);
@@ -197,6 +206,9 @@ static _Noreturn void refuse_output(const place *out, const place *other) {
                        : !other->option                               ? "a file of the checkpoint"
                        : other->is_list || other->file == READS_STEPS ? "a file of --"
                                                                       : "the file of --";
+    if (other->file == READS_MODELS)
+        tool_fail("--%s %s: it lies in the folder of --%s, which is read: write it elsewhere", out->option,
+                  out->path, other->option);
     tool_fail("--%s %s: it is %s%s too, which would be overwritten", out->option, out->path, what,
               other->option ? other->option : "");
 }
@@ -216,4 +228,9 @@ void paths_check(const options *o) {
 bool path_is_folder(const char *path) {
     struct stat at;
     return stat(path, &at) == 0 && S_ISDIR(at.st_mode);
+}
+
+bool path_is_file(const char *path) {
+    struct stat at;
+    return stat(path, &at) == 0 && S_ISREG(at.st_mode);
 }

@@ -12,7 +12,8 @@ const char *paths_best(const char *output);
 /* The length of a path without the end of its name: ".png". */
 size_t path_stem(const char *path);
 
-/* Whether there is a folder of this name, also by a link. */
+/* Whether there is a regular file, or a folder, of this name, also by a link. */
+bool path_is_file(const char *path);
 bool path_is_folder(const char *path);
 
 #endif

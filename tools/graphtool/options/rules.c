@@ -24,7 +24,7 @@ static const struct rule {
     {"view", "profile", NEEDS_NO_OTHER, "world"}, /* one rank alone is run */
     {"view", "profile", NEEDS_TRAINING},
     {"bench", "check-accuracy", NEEDS_NO_OTHER, "data"}, /* it makes its batch */
-    {"bench", "compare profile", NEEDS_NO_OTHER, "against"},
+    {"bench", "compare profile check-accuracy", NEEDS_NO_OTHER, "against"},
     {"train", "optimizer-state", NEEDS_OTHER, "output"},
     {"train", "guard on-bad-step", NEEDS_NO_OTHER, "keep-going"},
     {"train", "on-bad-step", NEEDS_NO_OTHER, "guard=off"},
