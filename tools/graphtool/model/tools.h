@@ -22,6 +22,8 @@ void tool_check_flow(const weft_model *m, const char *flow);
 void tool_need_training(const weft_plan *plan);
 /* 16 hexadecimal digits, as `plan` prints them: what differs where plans do. */
 json_t *tool_fingerprint(const weft_plan *plan);
+/* Ends where the model has no graph. */
+void tool_need_graph(const weft_model *m, const options *o);
 /* A model with parameters needs --weights or --random-weights. */
 void tool_need_weights(const weft_model *m, const options *o);
 /* Compile options from the command line. */
