@@ -572,6 +572,106 @@ TEST(reading_another_value_is_a_change) {
     check_one(reading(false), reading(true), "node", "c", "reads relu of a -> tanh of b");
 }
 
+/* Values of one op and scope: their attributes, the result or the id set them apart. */
+static weft_model *reading_part(bool is_second) {
+    weft_value *x, *part[2];
+    weft_model *m = begin(&x);
+    weft_chunk(x, 2, 1, part);
+    weft_output(weft_tanh(part[is_second]), "y");
+    return m;
+}
+
+static weft_model *reading_result(bool is_second) {
+    weft_value *x, *values, *places = NULL;
+    weft_model *m = begin(&x);
+    values = weft_sort(x, 1, true, &places);
+    weft_output(values, "a");
+    weft_output(places, "b");
+    weft_output(weft_cast(is_second ? places : values, WEFT_BF16), "y");
+    return m;
+}
+
+static weft_model *reading_twin(bool is_second) {
+    weft_value *x, *twin[2];
+    weft_model *m = begin(&x);
+    for (int i = 0; i < 2; i++) twin[i] = weft_relu(x);
+    weft_output(twin[0], "a");
+    weft_output(twin[1], "b");
+    weft_output(weft_tanh(twin[is_second]), "y");
+    return m;
+}
+
+TEST(values_of_one_name_are_set_apart) {
+    check_one(reading_part(false), reading_part(true), "node", "",
+              "reads slice (begin default, end 4) -> slice (begin 4, end 9223372036854775807)");
+    check_one(reading_result(false), reading_result(true), "node", "",
+              "reads sort (result 0) -> sort (result 1)");
+    check_one(reading_twin(false), reading_twin(true), "node", "", "reads relu (%1) -> relu (%2)");
+}
+
+/* ---- numbers that are set by hand, where all axes have changed by the same factor ---- */
+
+static weft_model *convolving(int64_t side, const weft_conv *conv) {
+    weft_model *m = weft_model_new("image");
+    weft_value *x =
+        weft_input(weft_graph_new(m, "val", WEFT_EVAL), "x", WEFT_F32, 4, (int64_t[]){2, 2, side, side});
+    weft_output(weft_conv2d(x, conv, "c"), "y");
+    return m;
+}
+
+static weft_model *cutting(int64_t width, int64_t begin, int64_t end, int64_t step) {
+    weft_model *m = weft_model_new("cut");
+    weft_value *x = weft_input(weft_graph_new(m, "val", WEFT_EVAL), "x", WEFT_F32, 2, (int64_t[]){2, width});
+    weft_output(weft_strided_slice(x, 1, begin, end, step), "y");
+    return m;
+}
+
+/* Three parts of a value, the first of them as long as it says. */
+static weft_model *parted(int64_t width, int64_t first) {
+    weft_model *m = weft_model_new("parted");
+    weft_value *x = weft_input(weft_graph_new(m, "val", WEFT_EVAL), "x", WEFT_F32, 2, (int64_t[]){2, width});
+    const int64_t at[] = {0, first, width / 2, width};
+    for (int i = 0; i < 3; i++) {
+        char name[2] = {(char)('a' + i)};
+        weft_output(weft_slice(x, 1, at[i], at[i + 1]), name);
+    }
+    return m;
+}
+
+/* The input is a change, and the one node (NULL: nothing else) of which the text has these words. */
+static void check_by_hand(weft_model *a, weft_model *b, const char *words) {
+    both x = {.m = {a, b}};
+    if (compare(&x)) {
+        int n = 0, named = 0;
+        for (int i = 0; i < x.written[0]->n; i++) {
+            const diff_change *c = &x.written[0]->v[i];
+            if (c->follows || c->what != DIFF_NODE) continue;
+            n++;
+            named += words && strstr(c->text, words) != NULL;
+        }
+        CHECK_SAYS(n == 1 + (words != NULL) && named == (words != NULL), "%s: %d changes, %d of them that",
+                   words ? words : "nothing", n, named);
+        check_mirror(x.written[0], x.written[1], 0);
+    }
+    close_both(&x);
+}
+
+TEST(what_is_set_by_hand_never_follows) {
+    const weft_conv plain = {.out = 2, .kernel = 2, .stride = 1, .dilation = 1, .pad = 1};
+    weft_conv set[4] = {plain, plain, plain, plain};
+    static const char *const words[] = {"kernel 2,2 -> 4,4", "stride 1,1 -> 2,2", "dilation 1,1 -> 2,2",
+                                        "pad 1,1 -> 2,2"};
+    set[0].kernel = set[1].stride = set[2].dilation = set[3].pad = 2;
+    set[0].kernel = 4;
+    for (int i = 0; i < 4; i++) check_by_hand(convolving(16, &plain), convolving(32, &set[i]), words[i]);
+    check_by_hand(convolving(16, &plain), convolving(32, &plain), NULL);
+    check_by_hand(cutting(16, 2, 4, 1), cutting(32, 4, 8, 1), "begin 2 -> 4");
+    check_by_hand(cutting(16, 0, 16, 2), cutting(32, 0, 32, 4), "step 2 -> 4");
+    check_by_hand(cutting(16, 0, 8, 1), cutting(32, 0, 16, 1), NULL);
+    check_by_hand(parted(24, 5), parted(48, 10), NULL);
+    check_by_hand(parted(24, 5), parted(48, 7), "end 5 -> 7");
+}
+
 /* Nodes are found in another scope by what they compute of what. */
 static weft_model *in_scope(const char *scope) {
     weft_value *x;
@@ -794,15 +894,23 @@ TEST(large_models_take_seconds) {
     ends(run("ulimit -t %d; graphtool diff a.bin b.bin --view=program", within(20)), 1);
 }
 
-SUITE("tools_diff",
-      {T(subsequences_are_common_and_as_long_as_can_be), T(long_sequences_of_many_edits_have_a_common_part),
-       T(an_edit_is_what_is_reported), T(several_edits_are_what_is_reported),
-       T(an_inserted_layer_does_not_change_those_after_it),
-       T(random_plans_of_one_model_differ_in_settings_alone),
-       T(random_models_are_the_same_as_themselves_and_mirrored_with_others),
-       T(counted_layers_are_found_where_their_shapes_changed_too), T(reading_another_value_is_a_change),
-       T(a_node_in_another_scope_is_one_change), T(a_scope_with_another_name_is_looked_for_where_it_was),
-       T(what_is_alive_never_overlaps_and_is_there_for_its_readers),
-       T(the_exit_status_says_whether_anything_differs), T(a_layer_more_is_one_line),
-       T(sums_are_those_of_the_plans), T(json_has_every_change), T(names_of_files_stay_within_their_lines),
-       T(large_models_take_seconds)})
+SUITE("tools_diff", {T(subsequences_are_common_and_as_long_as_can_be),
+                     T(long_sequences_of_many_edits_have_a_common_part),
+                     T(an_edit_is_what_is_reported),
+                     T(several_edits_are_what_is_reported),
+                     T(an_inserted_layer_does_not_change_those_after_it),
+                     T(random_plans_of_one_model_differ_in_settings_alone),
+                     T(random_models_are_the_same_as_themselves_and_mirrored_with_others),
+                     T(counted_layers_are_found_where_their_shapes_changed_too),
+                     T(reading_another_value_is_a_change),
+                     T(values_of_one_name_are_set_apart),
+                     T(what_is_set_by_hand_never_follows),
+                     T(a_node_in_another_scope_is_one_change),
+                     T(a_scope_with_another_name_is_looked_for_where_it_was),
+                     T(what_is_alive_never_overlaps_and_is_there_for_its_readers),
+                     T(the_exit_status_says_whether_anything_differs),
+                     T(a_layer_more_is_one_line),
+                     T(sums_are_those_of_the_plans),
+                     T(json_has_every_change),
+                     T(names_of_files_stay_within_their_lines),
+                     T(large_models_take_seconds)})

@@ -922,8 +922,23 @@ TEST(a_page_of_130000_nodes_is_written) {
     page_close(&p);
 }
 
-SUITE("view", {T(a_page_has_each_node_and_each_edge_after_each_pass), T(a_page_of_any_model_is_its_plan),
-               T(a_page_of_a_model_of_the_zoo_is_its_plan), T(layers_are_equal_only_where_all_of_them_is),
-               T(all_layers_of_a_deep_gpt_are_one), T(measured_nodes_follow_each_other),
-               T(a_page_of_two_models_has_what_diff_lists), T(no_text_ends_the_script_that_has_it),
-               T(pages_stay_small), T(a_page_of_130000_nodes_is_written)})
+/* A model of parameters alone is shown by nothing, as the first or as the second. */
+TEST(a_model_without_a_graph_has_no_page) {
+    char path[300];
+    weft_error e = {0};
+    weft_model *m = weft_model_new("bare");
+    path_of("bare.bin", path);
+    CHECK_SAYS(weft_save(m, path, &e) == WEFT_OK, "%s", e.text);
+    weft_model_free(m);
+    NEED(make_model("mlp"));
+    refuses(run("rm -f p.html; graphtool view bare.bin -o p.html"), "bare.bin: the model has no graph");
+    refuses(run("graphtool view mlp.bin bare.bin -o p.html"), "bare.bin: the model has no graph");
+    ends(run("test ! -e p.html"), 0);
+}
+
+SUITE("view",
+      {T(a_model_without_a_graph_has_no_page), T(a_page_has_each_node_and_each_edge_after_each_pass),
+       T(a_page_of_any_model_is_its_plan), T(a_page_of_a_model_of_the_zoo_is_its_plan),
+       T(layers_are_equal_only_where_all_of_them_is), T(all_layers_of_a_deep_gpt_are_one),
+       T(measured_nodes_follow_each_other), T(a_page_of_two_models_has_what_diff_lists),
+       T(no_text_ends_the_script_that_has_it), T(pages_stay_small), T(a_page_of_130000_nodes_is_written)})

@@ -260,7 +260,7 @@ static int dot_run(const options *given) {
                   o->format);
     check_memory();
     const weft_model *m = tool_load(o);
-    if (!m->graphs) tool_fail("%s: the model has no graph", o->model);
+    tool_need_graph(m, o);
     if (strcmp(view, "plan") == 0)
         show(&(artist){.plan = tool_compile(m, o, o->graph), .o = o});
     else if (strcmp(view, "program") == 0)

@@ -13,6 +13,7 @@ static const char of_both[] = "graph profile output config";
 
 static view_plan *plan_of(view_texts *texts, const options *o) {
     weft_model *m = tool_load(o);
+    tool_need_graph(m, o);
     view_plan *v = view_collect(texts, m, o);
     if (o->profile) view_measure(v, m, o);
     return v;

@@ -3,7 +3,8 @@
  *
  * Two boxes have equal structure when their trees agree after collapses inside them: the same ops in the same
  * order and the same child names. COLLAPSE_EQUAL also compares attributes, types and the counts of collapses.
- * Their own names must differ in numbers only. Structures are compared by 64-bit hashes. */
+ * Their own names must differ in numbers only, and each operand must be of the member before it, or of the
+ * same outside. Structures are compared by 64-bit hashes. */
 #include "tools/graphtool/diagram/diagram.h"
 
 #include "tools/graphtool/output/end.h"
@@ -114,6 +115,72 @@ static bool is_parted(const diagram *s, const diagram_box *before, const diagram
     return i && i - s->items < after->low;
 }
 
+/* ---- what members read, and what reads them ---- */
+
+/* The siblings that are to be one count, as they were made: from `first` to `last`, and `next`. */
+typedef struct count {
+    const diagram *s;
+    const diagram_box *first, *last, *next;
+} count;
+
+static const diagram_item *root_of(const diagram_item *i) {
+    while (i->representative != i) i = i->representative;
+    return i;
+}
+
+/* The member of the count that the item is in; NULL: it is outside. */
+static const diagram_box *member_of(const count *c, const diagram_item *i) {
+    const diagram_box *b = i->box;
+    while (b->depth > c->first->depth) b = b->parent;
+    return b == c->next || b->represented_by == c->first ? b : NULL;
+}
+
+/* Reads of an item, in the order of its operands; they are listed by reader. */
+static int reads_of(const diagram *s, const diagram_item *i, const diagram_read **reads) {
+    int low = 0, high = s->n_reads, n = 0;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (s->reads[middle].to < i)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *reads = &s->reads[low];
+    while (low + n < s->n_reads && s->reads[low + n].to == i) n++;
+    return n;
+}
+
+/* Two reads that are drawn as one: each within its member, or each of the member before it, which `first` has
+ * not, or both of the same outside. What a gradient reads of the forward is what its layer reads or makes. */
+static bool reads_are_alike(const count *c, const diagram_read *a, const diagram_read *b) {
+    diagram_phase own = diagram_phase_of(a->to->node);
+    if (diagram_phase_of(a->from->node) != own && diagram_phase_of(b->from->node) != own) return true;
+    const diagram_box *of_a = member_of(c, a->from), *of_b = member_of(c, b->from);
+    if (of_b == c->next) return of_a == c->last;
+    if (of_b == c->last) return c->last == c->first ? !of_a : of_a && of_a->next == c->last;
+    return !of_a && !of_b && root_of(a->from) == root_of(b->from);
+}
+
+static bool items_read_alike(const count *c, const diagram_item *a, const diagram_item *b) {
+    const diagram_read *x, *y;
+    int n = reads_of(c->s, a, &x);
+    if (n != reads_of(c->s, b, &y)) return false;
+    for (int i = 0; i < n; i++)
+        if (!reads_are_alike(c, &x[i], &y[i])) return false;
+    return true;
+}
+
+/* Compares the items of two boxes of equal trees. */
+static bool boxes_read_alike(const count *c, diagram_box *a, diagram_box *b) {
+    diagram_item *i = NULL, *j = NULL;
+    while ((i = diagram_next_item(c->s, a, i)) && (j = diagram_next_item(c->s, b, j)))
+        if (!items_read_alike(c, i, j)) return false;
+    diagram_box *one = next_drawn(a->first_child), *other = next_drawn(b->first_child);
+    for (; one && other; one = next_drawn(one->next), other = next_drawn(other->next))
+        if (!boxes_read_alike(c, one, other)) return false;
+    return true;
+}
+
 static bool is_next_of(const diagram *s, const diagram_box *one, const diagram_box *other) {
     enum { WORTH = 2 }; /* items; a scope of one node is no larger than the picture of a collapse */
     if (one->is_expanded || other->is_expanded) return false;
@@ -131,7 +198,8 @@ static void collapse_box(diagram *s, diagram_box *b) {
     for (diagram_box *c = first; c; last = c, c = c->next) {
         collapse_box(s, c);
         if (c == first) continue;
-        if (!is_next_of(s, first, c) || is_parted(s, last, c)) {
+        if (!is_next_of(s, first, c) || is_parted(s, last, c) ||
+            !boxes_read_alike(&(count){s, first, last, c}, last, c)) {
             first = c;
             continue;
         }
@@ -196,9 +264,9 @@ static void link_representatives(diagram *s) {
 }
 
 void diagram_collapse(diagram *s) {
-    collapse_box(s, s->boxes);
     find_keys(s);
     for (int b = 0; b < s->n_boxes; b++) collapse_by_op(s, &s->boxes[b]);
+    collapse_box(s, s->boxes);
     link_representatives(s);
 }
 

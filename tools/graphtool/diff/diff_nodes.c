@@ -1,8 +1,10 @@
 /* diff_nodes.c - the changes within a graph of both: scopes, nodes, outputs. */
 #include "tools/graphtool/diff/diff.h"
 
+#include "tools/graphtool/options/options.h"
 #include "tools/graphtool/output/end.h"
 
+#include "ops/kit/basic_attrs.h"
 #include "ops/kit/ops.h"
 
 #include <stdlib.h>
@@ -31,22 +33,47 @@ static const char *field_text(const op_attr *f, const void *attrs) {
     return equals ? equals + 1 : *all ? "true" : "";
 }
 
-/* Lengths among the attributes (of a reshape, a slice) follow from those of the operands. */
+/* Of the numbers that are attributes only lengths follow: shapes, and where a slice ends. Strides, kernels,
+ * paddings and where a slice begins are set by hand, except where a part begins at the end of another. */
+static bool is_length(const weft_node *n, const op_attr *f) {
+    if (f->kind == ATTR_INT) return n->op->flags & OP_VIEW && strcmp(f->name, "end") == 0;
+    return f->kind == ATTR_INTS && has_word("shape size", f->name);
+}
+
+static attr_ints lengths_of(const weft_node *n, const op_attr *f) {
+    if (f->kind == ATTR_INTS) return ATTR_FIELD(const attr_ints, n->attrs, f);
+    return (attr_ints){.n = 1, .v = {ATTR_FIELD(const int64_t, n->attrs, f)}};
+}
+
+/* Whether a slice begins where `before`, a slice of the same value, ends. */
+static bool begins_at_end(const weft_node *n, const weft_node *before) {
+    slice_attrs a, b;
+    if (!before || n->op != &weft_op_slice || before->op != n->op || before->in[0] != n->in[0]) return false;
+    const tensor_type *of = &n->in[0]->type;
+    return slice_range(n->attrs, of, &a) && slice_range(before->attrs, of, &b) && a.axis == b.axis &&
+           a.begin == b.end;
+}
+
+/* Whether it begins in both graphs at the end of the same other part: then its begin follows from that. */
+static bool begin_follows(const pairing *p, const op_attr *f) {
+    const match_side *s = &p->g->pair->side[0];
+    if (p->n[0]->op != &weft_op_slice || strcmp(f->name, "begin")) return false;
+    for (int i = match_place(s, p->n[0]->in[0]->node); i < s->n; i++)
+        if (begins_at_end(p->n[0], s->nodes[i]) &&
+            begins_at_end(p->n[1], match_other(p->g->pair, 0, s->nodes[i])))
+            return true;
+    return false;
+}
+
+/* Lengths follow from those of the operands. */
 static bool field_follows(const pairing *p, const op_attr *f) {
-    bool is_length = f->kind == ATTR_INT && p->n[0]->op->flags & OP_VIEW;
-    if (f->kind != ATTR_INTS && !is_length) return false;
+    if (begin_follows(p, f)) return true;
+    if (!is_length(p->n[0], f)) return false;
     diff_ratios r = diff_batches(p->g);
     for (int i = 0; i < p->n[0]->n_in && i < p->n[1]->n_in; i++)
         if (p->n[0]->in[i] && p->n[1]->in[i])
             diff_note_axes(&r, &p->n[0]->in[i]->type, &p->n[1]->in[i]->type);
-    attr_ints a = {.n = 1}, b = {.n = 1};
-    if (is_length) {
-        a.v[0] = ATTR_FIELD(const int64_t, p->n[0]->attrs, f);
-        b.v[0] = ATTR_FIELD(const int64_t, p->n[1]->attrs, f);
-    } else {
-        a = ATTR_FIELD(const attr_ints, p->n[0]->attrs, f);
-        b = ATTR_FIELD(const attr_ints, p->n[1]->attrs, f);
-    }
+    const attr_ints a = lengths_of(p->n[0], f), b = lengths_of(p->n[1], f);
     return diff_explains_numbers(&r, &a, &b);
 }
 
@@ -100,6 +127,32 @@ static const char *value_name(const weft_value *v) {
     return tool_text("%s%s%s", n->op->name, *n->scope ? " of " : "", n->scope);
 }
 
+/* What sets one value apart from another of the same name: "slice (begin 8, end 16) of block/1". Where the
+ * calls are alike, its id says it: "relu (%12)". */
+static const char *name_apart(const weft_value *v, const weft_value *from) {
+    const weft_node *n = v->node, *other = from->node;
+    text t = {0};
+    for (const op_attr *f = n->op->attrs; f && f->name && n->op == other->op; f++) {
+        const char *mine = field_text(f, n->attrs);
+        if (match_compares(n, f) && strcmp(mine, field_text(f, other->attrs)))
+            text_add(&t, "%s%s %s", t.length ? ", " : "", f->name, *mine ? mine : "default");
+    }
+    if (v->index != from->index) text_add(&t, "%sresult %d", t.length ? ", " : "", v->index);
+    if (!t.length) text_add(&t, "%%%d", v->id);
+    return tool_text("%s (%s)%s%s", n->op->name, tool_take(&t), *n->scope ? " of " : "", n->scope);
+}
+
+/* The names of a value of each graph, which differ. */
+typedef struct two_names {
+    const char *v[2];
+} two_names;
+
+static two_names names_apart(const weft_value *a, const weft_value *b) {
+    const two_names t = {{value_name(a), value_name(b)}};
+    if (!a || !b || strcmp(t.v[0], t.v[1])) return t;
+    return (two_names){{name_apart(a, b), name_apart(b, a)}};
+}
+
 /* The node of the other graph that makes the operand; NULL: it is in one of the two alone. */
 static const weft_node *counterpart(const pairing *p, int side, const weft_value *v) {
     return v ? match_other(p->g->pair, side, v->node) : NULL;
@@ -124,7 +177,8 @@ static void compare_operands(pairing *p) {
         const weft_value *from = i < a->n_in ? a->in[i] : NULL, *to = i < b->n_in ? b->in[i] : NULL;
         if (reads_same(p, from, to)) continue;
         p->is_own |= !operand_follows(p, from, to);
-        if (++n <= SHOWN) differs(p, false, "reads", value_name(from), value_name(to));
+        const two_names read = names_apart(from, to);
+        if (++n <= SHOWN) differs(p, false, "reads", read.v[0], read.v[1]);
     }
     if (n > SHOWN)
         text_add(&p->words, "; reads %d more operands that differ (%d -> %d in all)", n - SHOWN, a->n_in,
@@ -322,7 +376,8 @@ static void compare_outputs(difference *d, int graph) {
                 c.kind = DIFF_CHANGED;
                 c.node[1] = other->value->node;
                 c.follows = !counterpart(&p, 0, o->value) || !counterpart(&p, 1, other->value);
-                c.text = tool_text("%s -> %s", value_name(o->value), value_name(other->value));
+                const two_names made = names_apart(o->value, other->value);
+                c.text = tool_text("%s -> %s", made.v[0], made.v[1]);
             }
             diff_add(d, c);
         }

@@ -71,6 +71,10 @@ weft_model *tool_load(const options *o) {
     return m;
 }
 
+void tool_need_graph(const weft_model *m, const options *o) {
+    if (!m->graphs) tool_fail("%s: the model has no graph", o->model);
+}
+
 void tool_need_weights(const weft_model *m, const options *o) {
     int n = 0;
     for (const weft_variable *v = m->variables; v; v = v->next) n += v->kind == VARIABLE_PARAMETER;

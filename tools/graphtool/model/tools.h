@@ -24,6 +24,8 @@ void tool_need_training(const weft_plan *plan);
 json_t *tool_fingerprint(const weft_plan *plan);
 /* The same of the model's text alone, whatever it is compiled for. */
 const char *tool_model_hash(const weft_model *m);
+/* Ends where the model has no graph. */
+void tool_need_graph(const weft_model *m, const options *o);
 /* A model with parameters needs --weights or --random-weights. */
 void tool_need_weights(const weft_model *m, const options *o);
 /* Compile options from the command line. */
