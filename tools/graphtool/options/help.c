@@ -76,7 +76,7 @@ json_t *options_json(const command *c) {
                                         [READS_DATA] = "data",
                                         [READS_ROWS] = "",
                                         [READS_STEPS] = "checkpoints",
-                                        [READS_MODELS] = "",
+                                        [READS_MODELS] = "models",
                                         [WRITES] = "writes",
                                         [WRITES_PICTURES] = "pictures",
                                         [FILLS] = "fills"};
