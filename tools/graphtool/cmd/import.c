@@ -191,7 +191,7 @@ static const char *weights_beside(const char *output) {
 
 /* "resnet18" of "models/resnet18.onnx". */
 static const char *name_of(const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = path_leaf(path);
     return tool_text("%.*s", (int)path_stem(name), name);
 }
 

@@ -19,16 +19,11 @@ static view_plan *plan_of(view_texts *texts, const options *o) {
     return v;
 }
 
-static const char *file_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Two plans of one name are called by their files, and by what --against changes. */
 static void tell_apart(view_plan *const plans[2], const options *o, const options *second) {
     if (strcmp(plans[0]->name, plans[1]->name) != 0) return;
-    plans[0]->name = file_of(o->model);
-    plans[1]->name = file_of(second->model);
+    plans[0]->name = path_leaf(o->model);
+    plans[1]->name = path_leaf(second->model);
     if (second->against) plans[1]->name = tool_text("%s (%s)", plans[1]->name, second->against);
 }
 

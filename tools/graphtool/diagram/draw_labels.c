@@ -5,6 +5,7 @@
 #include "tools/graphtool/options/options.h"
 #include "tools/graphtool/output/end.h"
 #include "tools/graphtool/timeline/buckets.h"
+#include "tools/graphtool/output/output.h"
 
 #include <string.h>
 
@@ -96,8 +97,8 @@ static void weights_label(text *t, const diagram_item *item) {
     for (int i = 0; i < n->n_in; i++) {
         const weft_value *v = n->in[i];
         if (!v || v->node->op != &weft_op_parameter || v->type.ndim < 2) continue;
-        const char *path = v->variable ? v->variable->path : "weight", *slash = strrchr(path, '/');
-        text_add(t, "\n%s ", slash ? slash + 1 : path);
+        const char *path = v->variable ? v->variable->path : "weight";
+        text_add(t, "\n%s ", path_leaf(path));
         type_label(t, (place){item, i, true});
     }
 }
@@ -167,8 +168,7 @@ static void hosted_label(text *t, const diagram *s, const diagram_item *host) {
     const char *before = "\nstate ";
     for (const diagram_item *i = s->items; i < s->items + s->n_items; i++) {
         if (i->host != host || i->node->op != &weft_op_state) continue;
-        const char *path = i->node->variable->path, *slash = strrchr(path, '/');
-        text_add(t, "%s%s", before, slash ? slash + 1 : path);
+        text_add(t, "%s%s", before, path_leaf(i->node->variable->path));
         before = ", ";
     }
 }

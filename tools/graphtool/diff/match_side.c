@@ -3,6 +3,7 @@
 #include "tools/graphtool/diff/match.h"
 
 #include "tools/graphtool/output/end.h"
+#include "tools/graphtool/output/output.h"
 
 #include "ops/kit/ops.h"
 
@@ -70,7 +71,7 @@ static int scope_at(match_side *s, size_t *room, const char *path) {
     int place = s->n_scopes++;
     s->scopes = tool_need(mem_grow(NULL, s->scopes, room, (size_t)s->n_scopes, sizeof *s->scopes));
     s->scopes[place] = (match_scope){.path = path,
-                                     .name = slash ? slash + 1 : path,
+                                     .name = path_leaf(path),
                                      .parent = parent,
                                      .first = -1,
                                      .last = -1,

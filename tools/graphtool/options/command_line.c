@@ -184,24 +184,23 @@ static void parse_over(const options *under, const char *refused, int argc, char
     rules_together(o);
 }
 
-static const options *parse_against(const options *o, const char *both) {
+static void parse_against(const options *o, const char *both, options *second) {
     enum { WORDS = 64 };
     char *words[WORDS + 1] = {tool_text("%s", o->command->name)}, *rest = tool_text("%s", o->against), *word;
     int n = 1;
-    options *second = tool_new(1, sizeof *second);
     while ((word = strsep(&rest, " ")))
         if (*word && n == WORDS)
             tool_fail("%s: --against: more than %d words", o->command->name, WORDS - 1);
         else if (*word)
             words[n++] = word;
     parse_over(o, both, n, words, second);
-    return second;
 }
 
 const options *options_second(const options *o, const char *both) {
     if (!o->other && !o->against) return NULL;
     options *second = tool_new(1, sizeof *second);
-    *second = o->against ? *parse_against(o, both) : *o;
+    *second = *o;
+    if (o->against) parse_against(o, both, second);
     if (o->other) second->model = o->other;
     return second;
 }

@@ -94,6 +94,11 @@ void out_json_digits(const char *path, json_t *json, int digits) {
     out_text(path, &t);
 }
 
+const char *path_leaf(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 bool text_ends(const char *text, const char *end) {
     size_t n = strlen(text), k = strlen(end);
     return n >= k && strcmp(text + n - k, end) == 0;

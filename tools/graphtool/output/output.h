@@ -33,6 +33,8 @@ void out_folder(const char *path);
 
 /* Whether a text ends so. */
 bool text_ends(const char *text, const char *end);
+/* The part after the last slash: a file of its folder, a layer of its scope. */
+const char *path_leaf(const char *path);
 /* The number of that key in an object; 0: there is none. */
 double json_at(const json_t *of, const char *key);
 /* The same value, which is freed at the end. */

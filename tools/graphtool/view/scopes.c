@@ -4,13 +4,12 @@
 #include <string.h>
 
 static int scope_new(view_graph *g, const char *path, int parent) {
-    const char *slash = strrchr(path, '/');
     char *copy = tool_need(arena_copy(&g->memory, path));
     int *number = view_new(&g->memory, 1, sizeof *number);
     g->scopes = view_grow(&g->memory, g->scopes, g->n_scopes, sizeof *g->scopes);
     *number = g->n_scopes;
     g->scopes[g->n_scopes++] = (view_scope){.path = view_text(g->of->texts, path),
-                                            .name = view_text(g->of->texts, slash ? slash + 1 : path),
+                                            .name = view_text(g->of->texts, path_leaf(path)),
                                             .parent = parent,
                                             .same = *number,
                                             .depth = parent < 0 ? 0 : g->scopes[parent].depth + 1,
